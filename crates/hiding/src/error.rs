@@ -1,9 +1,9 @@
-//! Why a description of refresh, or of what hides it, is refused.
+//! Why a description of refresh, or of the schedule that hides it, is refused.
 
 use memtint_sched::SchedError;
 use memtint_units::Picoseconds;
 
-/// Tells why input is refused. Every message names the part, the field, what was found and what is accepted.
+/// Reasons why input is refused. Every message names the part, the field, the value found and the values accepted.
 ///
 /// A system that is valid but in which a job can be late is no error: see [`Verdict`](memtint_sched::Verdict).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum HidingError {
     #[error(transparent)]
     Tasks(#[from] SchedError),
     /// The checker refuses the timeline of a system that the analysis accepts: a defect of one of them.
-    #[error("a defect of memtint: the analysis says yes, and the checker refuses the timeline: {0}")]
+    #[error("a defect of memtint: the analysis accepts the system, and the checker refuses its timeline: {0}")]
     Contradiction(Box<crate::crs::TimelineViolation>),
     /// A part of a Colored Refresh Server system is not accepted.
     #[error("{what}: {field} is {found}; accepted is {accepted}")]

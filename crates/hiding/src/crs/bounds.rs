@@ -169,12 +169,13 @@ fn ln_2() -> Ratio<BigInt> {
     Ratio::new(BigInt::from(693_147_180_559_945_309u64), BigInt::from(1_000_000_000_000_000_000u64))
 }
 
-/// Tells whether a set is within the utilization bound of a resource: yes, or [`Unsupported::Inconclusive`], never no.
+/// Tests whether a set is within the utilization bound of a resource: yes, or [`Unsupported::Inconclusive`], never no.
 ///
-/// Deadlines must be the periods. EDF: as in [`utilization_bound`]. RM corrected (Shin and Lee 2008, TECS): with `k` the largest
-/// whole number such that `(k + 1) p - e < p'`, and `G = e / p`, the bound of `n` tasks is
-/// `G n (((2 k + 2 (1 - G)) / (k + 2 (1 - G)))^(1/n) - 1)`, compared without roots: `(U / (G n) + 1)^n <= ...`. `k >= 1` is asked
-/// for; see [`resource_bound`]. As printed nothing is asked for, and sets are accepted that miss deadlines.
+/// Deadlines must be the periods. EDF: as in [`utilization_bound`]. RM corrected (Shin and Lee 2008, TECS): with `k`
+/// the largest whole number such that `(k + 1) p - e < p'`, and `G = e / p`, the bound of `n` tasks is
+/// `G n (((2 k + 2 (1 - G)) / (k + 2 (1 - G)))^(1/n) - 1)`, compared without roots: `(U / (G n) + 1)^n <= ...`. The
+/// bound requires `k >= 1`; see [`resource_bound`]. The printed form has no such condition, and accepts sets that miss
+/// deadlines.
 pub fn within_utilization_bound(
     set: &TaskSet,
     inner: Inner,

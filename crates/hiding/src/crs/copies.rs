@@ -1,37 +1,45 @@
-//! Copy tasks of servers: a short task has an instance in each of two servers of a core, in different groups, and each of its jobs is
-//! executed by one that its lock does not meet (5.3.6).
+//! Copy tasks of servers: a short task has an instance in each of two servers of a core, in different groups, and each
+//! of its jobs is executed by an instance whose lock does not overlap it (5.3.6).
 //!
-//! A job goes on with the instance that had the job before, unless that one's group is locked at any time from its arrival to its
-//! deadline. Then the other has it, and the data are copied at the end of the job before, as a part of that: the dissertation
-//! copies at the beginning of the job ("once one instance starts, its data is forwarded"), when the ranks it reads may be under refresh.
-//! The dissertation has no analysis of that; this is ours. Every instance is taken to have all jobs that its lock does not meet.
+//! A job stays with the instance of the previous job, unless the group of that instance is locked at any time between
+//! the job's arrival and deadline. Then the other instance executes it, and the data are copied at the end of the
+//! previous job, as a part of it. The dissertation copies at the beginning of the job ("once one instance starts, its
+//! data is forwarded"), when the ranks that it reads may be under refresh. The dissertation has no analysis of copy
+//! tasks; the following is ours. Every instance is assumed to execute all jobs that its lock does not overlap.
 //!
-//! *Two supplies.* Let `L` be the length of the server's own locked window, `S'` its supply, and `S` that of windows which its own lock
-//! does not meet. A lock takes what the server uses of a window of length `L` at most, so that `S'(t) = 0` up to `L`, and
-//! `S(t) >= S'(t + L)`: what is sure of a window with a lock is sure of one that is shorter by it and has none.
+//! *Two supplies.* Let `L` be the length of the server's own locked window, `S'` its supply, and `S` its supply in
+//! windows that do not overlap its own lock. A lock takes at most the server's use of a window of length `L`, so that
+//! `S'(t) = 0` up to `L`, and `S(t) >= S'(t + L)`: the supply guaranteed in a window with a lock is also guaranteed in
+//! a window that is shorter by the lock and has none.
 //!
-//! *Copied jobs around a lock.* Of a copied task, let jobs be before a lock (deadline at its beginning or earlier) and after it (arrival
-//! at its end or later), all of them in a window of length `y` that holds the lock. The last before and the first after arrive
-//! `L + D` apart or more, and not only `T`. So there are no more of them than in a window shorter by `c = max(0, L + D - T)`, which is at
-//! most `L`; and where all are on one side, in one shorter by `L`.
+//! *Copied jobs around a lock.* Let a copied task have jobs before a lock (deadline at its beginning or earlier) and
+//! after it (arrival at its end or later), all of them in a window of length `y` that contains the lock. The last job
+//! before and the first job after arrive at least `L + D` apart, instead of `T`. So their number is at most that in a
+//! window shorter by `c = max(0, L + D - T)`, which is at most `L`; if all are on one side of the lock, at most that in
+//! a window shorter by `L`.
 //!
-//! Consider the first late job of the core, due at `d`, and the busy period of its urgency, from `b` on. Until `d` all is in time.
+//! Consider the first late job of the core, due at `d`, and the busy period of its urgency, from `b` on. Until `d`, all
+//! jobs are in time.
 //!
 //! *Earliest deadlines.*
 //!
-//! - No ordinary job is due in `[b, d]`. What pends is copied, and what pends when a lock begins is due before it or late: no lock is in
-//!   the window. It is impossible when the copied tasks alone fit `S` in each window.
-//! - Some are, so that `d - b >= min (D - J)` of the ordinary tasks. Let the window begin with a lock that `b` is in, and end with one that
-//!   `d` is in: its length `y` is not less, and no more is supplied. With a lock in it, demand is at most that of the ordinary tasks in `y`, and of
-//!   each copied one in `y - c`; and `S'(y)` is supplied. Without one, the same holds for `y + L`, because `S(y) >= S'(y + L)` and
-//!   `y + L - c >= y`. It is impossible when the tasks fit `S'`, deadlines of the copied ones being longer by `c`, in windows from `min (D - J)` on.
+//! - No ordinary job is due in `[b, d]`. All pending jobs are copied, and a job that is pending when a lock begins is
+//!   due before it or late: no lock is in the window. This case is impossible when the copied tasks alone fit `S` in
+//!   each window.
+//! - Some ordinary jobs are, so that `d - b >= min (D - J)` of the ordinary tasks. If `b` or `d` is in a lock, extend
+//!   the window to the beginning or the end of that lock: its length `y` is not less, and its supply is not more. With
+//!   a lock in it, demand is at most that of the ordinary tasks in `y`, and of each copied one in `y - c`; and `S'(y)`
+//!   is supplied. Without one, the same holds for `y + L`, because `S(y) >= S'(y + L)` and `y + L - c >= y`. This case
+//!   is impossible when the tasks fit `S'` in windows from `min (D - J)` on, with the deadlines of copied tasks
+//!   extended by `c`.
 //!
 //! Response times are those of the same two tests (Spuri 1996 on a supply), the second less `c` for a copied task.
 //!
-//! *Fixed priorities.* Below copied tasks only, a copied task waits for no lock, for the same reason: its response is on `S`. Otherwise the busy
-//! period may begin before or in a lock; stretched as above, it is complete within `y`, `S'(y)` being the requests in `y`, those of copied tasks above in
-//! `y - c`. That bounds an ordinary task. A copied job in a window with a lock has arrived `L` after its beginning or later, and in one without, the
-//! response is at most `y - L`, because `S(y - L) >= S'(y)`: `y - L` bounds it.
+//! *Fixed priorities.* Below copied tasks only, a copied task waits for no lock, for the same reason: its response time
+//! follows from `S`. Otherwise the busy period may begin before or in a lock; stretched as above, it is complete within
+//! `y`, `S'(y)` being the requests in `y`, those of copied tasks above in `y - c`. That bounds an ordinary task. A
+//! copied job in a window with a lock has arrived `L` after its beginning or later, and in one without, the response is
+//! at most `y - L`, because `S(y - L) >= S'(y)`: `y - L` bounds it.
 
 use crate::crs::decide;
 use crate::crs::model::{Server, System, refuse};
@@ -97,7 +105,8 @@ impl Copied {
     }
 }
 
-/// Bounds the response times of the tasks of a server of which some are copied, or tells why it cannot; indices are those of its tasks.
+/// Bounds the response times of the tasks of a server with some copied tasks, or returns the reason why it cannot;
+/// indices are those of its tasks.
 pub(super) fn responses(
     server: &Server,
     is_copied: &[bool],

@@ -19,10 +19,10 @@ use std::collections::HashSet;
 pub struct ServerProof {
     /// Response time of the server itself ([`server_responses`]); above its period, part of a budget may be lost.
     pub response: Option<Picoseconds>,
-    /// The least it supplies, whatever the phases of refresh; its tasks may need what it supplies exactly.
+    /// Its least supply, whatever the phases of refresh; the proof of its tasks may need its exact supply.
     pub supply: ServerSupply,
-    /// A bound of the response time of each task. Under EDF it is the deadline where a busy period may be too long to be looked
-    /// through.
+    /// A bound of the response time of each task. Under EDF it is the deadline if a busy period may be too long to be
+    /// searched.
     pub responses: Vec<Picoseconds>,
 }
 
@@ -33,28 +33,29 @@ pub struct Proof {
     pub cores: Vec<Vec<ServerProof>>,
 }
 
-/// What stands behind a yes.
+/// The evidence for a yes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// What the analysis found.
+    /// The result of the analysis.
     pub proof: Proof,
-    /// What happens when every job arrives on time and takes its WCET.
+    /// The timeline in which every job arrives on time and takes its WCET.
     pub timeline: Timeline,
-    /// What the independent checker saw in it.
+    /// The independent checker's findings in that timeline.
     pub accepted: TimelineAccepted,
 }
 
 /// Decides whether every job meets its deadline, whatever the phases of tasks and servers, with sporadic arrivals and jobs
 /// shorter than their WCET.
 ///
-/// Yes: the demand of the tasks of each server is at most its [`ServerSupply`] in each window (EDF) or in one up to each
-/// deadline (fixed priority; deadlines at most the period). Where no server above defers its budget and the server itself does not, or
-/// is never out of it, its exact supply decides, both ways, for tasks without jitter and blocking; below a server that defers its budget, a bound
-/// by the known beginnings of periods and refreshes can still say yes for these. Any other no comes from a timeline in
-/// which a job is late, and names the window from when the server had no work of its urgency, what is due in it and what the server supplied; its task is counted
-/// over all cores and servers, in order. A no by exact supply is about arrivals at the worst time; where the phases of the server's tasks
-/// differ, it becomes [`Unsupported::Phases`]. Where neither is found, the answer is [`Unsupported::Inconclusive`]. Timelines hold at
-/// most about `events_max` events.
+/// Yes: the demand of the tasks of each server is at most its [`ServerSupply`] in each window (EDF) or in one up to
+/// each deadline (fixed priority; deadlines at most the period). Where no server above defers its budget and the server
+/// itself does not, or is never out of it, its exact supply decides, both ways, for tasks without jitter and blocking;
+/// below a server that defers its budget, a bound by the known beginnings of periods and refreshes can still prove a
+/// yes for these. Any other no comes from a timeline in which a job is late. It names the window since the server last
+/// had no work of its urgency, the work due in it, and the server's supply in it; its task is counted over all cores
+/// and servers, in order. A no by exact supply is about arrivals at the worst time; where the phases of the server's
+/// tasks differ, it becomes [`Unsupported::Phases`]. If neither a proof nor a late job is found, the answer is
+/// [`Unsupported::Inconclusive`]. Timelines hold at most about `events_max` events.
 ///
 /// # Errors
 ///
@@ -118,13 +119,14 @@ fn assert_bounded(proof: &Proof, accepted: &TimelineAccepted) {
 pub enum Unproved {
     /// With some arrivals a job is late.
     Late(Box<Overload>),
-    /// The tests do not say.
+    /// The tests are inconclusive.
     Unknown(Unsupported),
 }
 
-/// Proves what can be proved of each server alone, by core and server; tasks in reasons are counted over all cores and servers, in
-/// order. [`judge`] says yes when each has its proof; that of a server with copied tasks supposes that the other instances are in time
-/// too. Patterns that exact supplies come from hold at most about `events_max` events.
+/// Proves the tasks of each server in isolation, by core and server; tasks in reasons are counted over all cores and
+/// servers, in order. [`judge`] answers yes when each server has its proof; the proof of a server with copied tasks
+/// assumes that the other instances are in time too. Patterns for exact supplies have at most about `events_max`
+/// events.
 #[must_use]
 pub fn server_proofs(system: &System, effort: Effort, events_max: u64) -> Vec<Vec<Result<ServerProof, Unproved>>> {
     let mut before = 0;
@@ -207,7 +209,7 @@ fn exact(system: &System, core: usize, index: usize, effort: Effort, events_max:
         .find_map(|pattern| pattern.decide(&server.tasks, &server.policy, &mut Steps::new(TaskIndex(0), effort)))
 }
 
-/// Tells whether a set has a proof, by the supply of its server or one of its patterns, as [`server_proofs`] looks for it.
+/// Returns whether a set has a proof, by the supply of its server or by one of its patterns, as in [`server_proofs`].
 pub(super) fn proved(
     set: &TaskSet,
     policy: &Policy,
@@ -241,7 +243,7 @@ fn shifted(reason: Unsupported, by: usize) -> Unsupported {
     }
 }
 
-/// Bounds the response times of a set on a supply, or tells why it cannot.
+/// Bounds the response times of a set on a supply, or returns the reason why it cannot.
 pub(super) fn fits(
     set: &TaskSet,
     policy: &Policy,
@@ -319,7 +321,8 @@ fn searched_response(
     };
     let busy = supply.completion_from(all, 1, WINDOW_MAX)?;
     let first = |other: &Task| other.deadline().0 as i64 - other.jitter().0 as i64;
-    // The releases at which a deadline of anybody is that of the job: what is due is the same up to the next.
+    // The releases at which some task's deadline coincides with the job's: the work due is constant between two of
+    // them.
     let next = |other: &Task, released: u64| {
         let (period, apart) = (other.period().0, released as i64 + first(task) - first(other));
         if apart < 0 { apart.unsigned_abs() } else { period - apart.unsigned_abs() % period }

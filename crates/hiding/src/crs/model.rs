@@ -5,7 +5,7 @@ use crate::error::HidingError;
 use memtint_sched::{Density, Form, Policy, Preemption, REF_COMMANDS, RankOrder, TIME_MAX, TaskSet};
 use memtint_units::Picoseconds;
 
-/// Gives the length of the burst that refreshes a group of so many ranks.
+/// Gives the length of the burst that refreshes a group of `group_ranks` ranks.
 ///
 /// Corrected: 8192 commands of tRFC each for a rank, once for all ranks in parallel or once for each. As printed (5.3.4: "less
 /// than 0.2 ms" for 2 Gb and 8 ranks) the 8192 commands are shared by all ranks of the memory, `memory_ranks`, which
@@ -137,12 +137,12 @@ impl Refresh {
     }
 }
 
-/// What becomes of a budget while there is no task to run.
+/// The treatment of a budget while there is no task to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// It stays until the end of the period (deferrable: what 5.3.5 describes).
+    /// It stays until the end of the period (deferrable, as described in 5.3.5).
     Deferrable,
-    /// The server holds the processor and consumes it (what 5.3.8 analyses). Nobody else uses that time.
+    /// The server occupies the processor and consumes it (as analysed in 5.3.8). No other server uses that time.
     IdleConsuming,
 }
 
@@ -252,7 +252,7 @@ impl System {
         &self.copied
     }
 
-    /// Tells of each task of a server whether it is an instance of a copied one.
+    /// Returns for each task of a server whether it is an instance of a copied task.
     ///
     /// # Panics
     ///

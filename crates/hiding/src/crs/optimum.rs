@@ -1,10 +1,11 @@
 //! The choice of server periods, budgets, refresh phases and of a server for each task that hides most of the refresh.
 //!
-//! The cost of a choice is the part of all time in which, with servers that always have something to do, the processor idles in a
-//! burst while a server of the locked group has budget ([`saturated_hiding`](super::saturated_hiding())); it depends on the servers and
-//! phases alone. Which choices are admitted says [`Admission`]: those whose supply holds the tasks whatever the phases of refresh, or all
-//! that [`judge`](super::judge()) has a proof for. An optimum is proved for the admission that was asked for, and for no other. [`optimize`] is a
-//! branch and bound over the former; over the latter, another one goes on from what it found (`proved.rs`). For the former,
+//! The cost of a choice is the part of all time in which, with servers that always have something to do, the processor
+//! idles in a burst while a server of the locked group has budget ([`saturated_hiding`](super::saturated_hiding())); it
+//! depends on the servers and phases alone. [`Admission`] defines the admitted choices: those whose supply fits the
+//! tasks whatever the phases of refresh, or all that [`judge`](super::judge()) can prove. An optimum is proved for the
+//! requested admission, and for no other. [`optimize`] is a branch and bound over the former; for the latter, a second
+//! one continues from its result (`proved.rs`). For the former,
 //!
 //! - the supply of the first server does not depend on the second, whose supply in a window is never more than the first can
 //!   leave over: `t` less what the first uses at most (deferrable) or `(1 - e_1 / p_1) t`. A first server is left out when no
@@ -13,8 +14,8 @@
 //! - the cost of a choice is added up burst by burst, and given up when it cannot be less than the best found;
 //! - tasks are assigned one by one, and a partial assignment is given up when a server cannot hold what it has.
 //!
-//! The first two are about supplies: what is known of times may be more. It ends at a cost of 0, or when nothing is left; [`exhaustive`]
-//! tries everything.
+//! The first two rules are about supplies: known times may prove more. The search ends at a cost of 0, or when no
+//! choice remains; [`exhaustive`] tries all choices.
 
 use crate::crs::bounds::Inner;
 use crate::crs::decide::{fits, server_proofs};
@@ -34,7 +35,7 @@ use num_rational::Ratio;
 const STEPS_MAX: u64 = 1000;
 /// Windows in which partial assignments are tested.
 const WINDOWS: usize = 48;
-/// Assignments that are kept for a first server; when there are more, they are looked for again for each second.
+/// Assignments that are kept for a first server; when there are more, the search is repeated for each second server.
 pub(super) const CANDIDATES: usize = 64;
 
 /// What may be chosen, for two servers on one core.
@@ -175,8 +176,8 @@ pub(super) fn part(set: &TaskSet, second: &[bool], wanted: bool) -> Result<TaskS
 pub enum Admission {
     /// The supply of each server, whatever the phases of refresh ([`supplies`](super::supplies())), holds its tasks.
     Supply,
-    /// [`judge`](super::judge()) has a proof, with the same effort and so many events: by that supply, or by the known times of servers and
-    /// refreshes. More of either proves no less.
+    /// [`judge`](super::judge()) has a proof, with the same effort and event limit: by that supply, or by the known
+    /// times of servers and refreshes. More of either proves no less.
     Proof {
         /// As in [`judge`](super::judge()).
         events_max: u64,
@@ -353,8 +354,8 @@ impl Search<'_> {
         (!worse(unhidden)).then_some((unhidden, bursts))
     }
 
-    /// Tells that a choice cannot cost less than the best: a second server that is never out of budget is held up in each of its
-    /// bursts for as long as the first cannot run.
+    /// Returns true if a choice cannot cost less than the best: a second server that is never out of budget is delayed
+    /// in each of its bursts while the first cannot run.
     pub(super) fn costly(&self, servers: &[Plain; 2]) -> bool {
         let (one, two, burst) = (&servers[0], &servers[1], self.refresh.bursts[1]);
         let least = u128::from(burst - used(one.period, one.budget, burst));
@@ -488,10 +489,10 @@ struct Assigner<'a> {
     /// Windows that end at deadlines, with the work of each task due in them (EDF; none for fixed priorities).
     windows: Vec<u64>,
     due: Vec<Vec<u128>>,
-    /// The first server that is looked at: its supply, and the most that it completes in each window.
+    /// The first server under consideration: its supply, and the most that it completes in each window.
     supply: Option<ServerSupply>,
     capacity: Vec<u128>,
-    /// What the second must complete in each window, and the rate that it needs at least in parts of 2^64.
+    /// The work that the second must complete in each window, and the least rate that it needs, in parts of 2^64.
     needed: Vec<u128>,
     least: u128,
     /// The window that showed last that a second server is not enough.
@@ -511,13 +512,13 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Tells whether a second server may be enough for it.
+    /// Returns whether a second server may be enough for it.
     fn possible(&mut self, windows: &[u64], supply: &ServerSupply) -> bool {
         enough(&self.needed, windows, supply, &mut self.critical)
     }
 
-    /// Tells that a second server is not enough, by less arithmetic: below one with this budget it waits for at least
-    /// `p - e` and that budget, before its own comes in each period.
+    /// Returns true if a second server is not enough, with less arithmetic: below a server with this budget it waits
+    /// for at least `p - e` and that budget, before its own comes in each period.
     fn hopeless(&self, windows: &[u64], above: u64, own: &Plain) -> bool {
         let Some(&length) = windows.get(self.critical) else { return false };
         let after = length.saturating_sub(own.period - own.budget + above);
@@ -527,7 +528,8 @@ impl Candidate {
     }
 }
 
-/// Tells whether a supply completes what is needed in each window, and keeps the index of one in which it does not.
+/// Returns whether a supply completes the needed work in each window, and stores the index of a window in which it does
+/// not.
 fn enough(needed: &[u128], windows: &[u64], supply: &ServerSupply, critical: &mut usize) -> bool {
     let count = windows.len();
     let order = (0..count).map(|index| (index + *critical) % count);
@@ -611,14 +613,14 @@ impl<'a> Assigner<'a> {
         Some(Candidate { second: second.to_vec(), parts, needed, critical: 0 })
     }
 
-    /// Takes a first server; tells whether it may be part of an admitted choice, whatever the second.
+    /// Sets the first server; returns whether it may be part of an admitted choice, whatever the second.
     fn first(&mut self, first: Plain, refresh: &PlainRefresh) -> Result<bool, Unsupported> {
         let supply = supply_of(&[first], refresh, 0);
         let rate = |set: &TaskSet| {
             let parts = |task: &Task| (u128::from(task.wcet().0) << 64) / u128::from(task.period().0);
             set.tasks().iter().map(parts).fold(0, u128::saturating_add)
         };
-        // A part of the processor, rounded up.
+        // Utilization of a budget, rounded up.
         let of = |budget: u64| (u128::from(budget) << 64) / u128::from(first.period) + 1;
         self.least = match &self.given {
             Some(given) => rate(&given.parts[1]),
@@ -661,7 +663,7 @@ impl<'a> Assigner<'a> {
         Ok(self.candidates.as_ref().is_none_or(|candidates| !candidates.is_empty()))
     }
 
-    /// Tells whether a second server may be enough.
+    /// Returns whether a second server may be enough.
     fn possible(&mut self, supply: &ServerSupply) -> bool {
         let windows = &self.windows;
         match (&mut self.given, &mut self.candidates) {
@@ -671,7 +673,7 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// Tells that a second server is not enough, without its supply.
+    /// Returns true if a second server is not enough, without computing its supply.
     fn hopeless(&self, servers: &[Plain; 2]) -> bool {
         let one = |candidate: &Candidate| candidate.hopeless(&self.windows, servers[0].budget, &servers[1]);
         match (&self.given, &self.candidates) {
@@ -720,8 +722,8 @@ impl<'a> Assigner<'a> {
         }
     }
 
-    /// Assigns tasks so that what is due in each window is at most the capacity of the first server and this one of the
-    /// second, and `accept` says yes.
+    /// Assigns tasks so that the work due in each window is at most the capacity of the first server plus this capacity
+    /// of the second, and `accept` returns true.
     fn branch(&mut self, second: Vec<u128>, accept: &mut Accept<'_, 'a>) -> Result<Option<Vec<bool>>, Unsupported> {
         let enough = self.needed.iter().zip(&second).all(|(needed, capacity)| needed <= capacity);
         if !enough {
@@ -801,7 +803,7 @@ impl<'a> Assigner<'a> {
     }
 }
 
-/// Says whether an assignment will do.
+/// Returns whether an assignment is acceptable.
 type Accept<'f, 'a> = dyn FnMut(&Assigner<'a>, &[bool]) -> bool + 'f;
 
 /// The shortest windows that end at a deadline.

@@ -1,20 +1,23 @@
-//! Which core each task is on: the fewest cores, and then the least unhidden refresh.
+//! Partitioning of tasks to cores: the fewest cores, and then the least unhidden refresh.
 //!
-//! The model is that of [`crs`](crate::crs): tasks never move, banks of different cores are disjoint, all cores see the same locked
-//! windows, so that they share the phases of refresh and nothing else. Each core has two servers, neither of them empty, and is
-//! optimized alone ([`optimize`](super::optimize())), admitted by supply ([`Admission::Supply`]): all that is said to be proved of a partition is
-//! about choices whose supply holds their tasks whatever the phases. [`judge`](super::judge()) accepts others too.
+//! The model is that of [`crs`](crate::crs): tasks never move, banks of different cores are disjoint, all cores see the
+//! same locked windows, so that they share the phases of refresh and nothing else. Each core has two servers, neither
+//! of them empty, and is optimized alone ([`optimize`](super::optimize())), admitted by supply ([`Admission::Supply`]):
+//! every statement about a partition is proved for choices whose supply fits their tasks whatever the phases.
+//! [`judge`](super::judge()) accepts others too.
 //!
-//! *Bounds.* A server holds no more load than the rate of its supply, and a core no more than both: its load is at most the
-//! largest sum of two rates of the space, whence the fewest cores. What a core loses to refresh depends on its servers alone:
-//! those with a smaller sum of rates than its load are out, and the least that the others lose is a bound `f` that grows with the
-//! load. So all cores together lose at least the least sum of `f` over `m` loads whose sum is that of the set.
+//! *Bounds.* A server holds no more load than the rate of its supply, and a core no more than both: its load is at most
+//! the largest sum of two rates of the space, whence the fewest cores. The loss of a core to refresh depends on its
+//! servers alone. Servers with a smaller sum of rates than its load are excluded; the least loss of the others is a
+//! bound `f` that grows with the load. So all cores together lose at least the least sum of `f` over `m` loads whose
+//! sum is that of the set.
 //!
-//! *Search.* Tasks, largest load first, are put on cores one by one, the least loaded first (worst fit: the first leaf is what that
-//! heuristic finds), no two empty cores being tried. A branch ends when a core has more than it can hold, or when the sum of `f` is no less than
-//! the best found. A leaf is admitted if each core has an admitted choice. Before that, some orders drawn at random are put by
-//! worst fit, since a search from one corner may not come to another. It ends when a bound is reached, when nothing is left, or at its limits; then
-//! the bound that was proved is stated beside what was found.
+//! *Search.* Tasks, largest load first, are put on cores one by one, the least loaded first (worst fit: the first leaf
+//! is what that heuristic finds), no two empty cores being tried. A branch ends when a core has more load than it can
+//! hold, or when the sum of `f` is no less than the best found. A leaf is admitted if each core has an admitted choice.
+//! Before that, some random orders are placed by worst fit, since a search from one corner may not reach another. The
+//! search ends when a bound is reached, when no branch remains, or at its limits; in the last case the result includes
+//! the proven bound.
 
 use crate::crs::model::{Core, System};
 use crate::crs::optimum::{Admission, Choice, Optimum, Space, optimize};
@@ -70,7 +73,8 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Tells whether it is proved to be the best: on the fewest cores, and with the least loss of all on so many.
+    /// Returns whether it is proved to be the best: on the fewest cores, and with the least loss on that number of
+    /// cores.
     #[must_use]
     pub fn is_optimal(&self) -> bool {
         self.cores.len() == self.cores_min && self.unhidden == self.unhidden_min
@@ -97,9 +101,9 @@ impl Partition {
 pub enum Partitioned {
     /// The best partition found, and what is proved of it.
     Found(Partition),
-    /// No partition on so many cores is admitted: proved.
+    /// Proved: no partition on that number of cores is admitted.
     Impossible,
-    /// None was found within the limits; at least so many cores are needed.
+    /// No partition was found within the limits; at least `cores_min` cores are needed.
     Unknown {
         /// Fewer are proved not to be enough.
         cores_min: usize,
@@ -198,7 +202,7 @@ impl Bounds {
         front.get(front.partition_point(|own| own.0 < load)).map(|own| &own.1)
     }
 
-    /// The least that so many cores with this load together lose.
+    /// The least total loss of this number of cores with this total load.
     fn together(&self, phases: usize, cores: usize, load: u128) -> Option<Part> {
         let mut sums: Vec<(u128, Part)> = vec![(0, zero())];
         for _ in 0..cores {

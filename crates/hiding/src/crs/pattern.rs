@@ -1,24 +1,27 @@
-//! Servers whose times are known: what they supply, exactly.
+//! Exact supplies of servers whose times are known.
 //!
-//! A server that consumes its budget while idle, below none but such servers, runs at times that no job changes: server periods
-//! begin at 0, refresh has its phases, and all of it repeats with the least common multiple `P` of its period, those above and the
-//! retention time. The same holds for one that is never out of budget, whatever its kind. A deferrable one below such servers has at
-//! any time no less budget left than if it had always had work, so that it supplies no less than that: there the tests below
-//! are sufficient. What a server supplies in a window from `t` on is then known, and
-//! least from the end of one of its runs on. With sporadic tasks any job can arrive then, so that these tests are exact: EDF, `dbf(t) <= ` the
-//! supply for all windows from each such time on; fixed priorities, for each of them a `t` up to the deadline with `rbf(t) <= ` the supply.
+//! A server that consumes its budget while idle, below none but such servers, runs at times that no job changes: server
+//! periods begin at 0, refresh has its phases, and all of it repeats with the least common multiple `P` of its period,
+//! those above and the retention time. The same holds for one that is never out of budget, whatever its kind. A
+//! deferrable one below such servers has at any time no less budget left than if it had always had work, so that it
+//! supplies no less than that: there the tests below are sufficient. The supply of a server in a window from `t` on is
+//! then known, and is least from the end of one of its runs on. With sporadic tasks any job can arrive at that time, so
+//! these tests are exact: EDF, `dbf(t) <= ` the supply for all windows from each such time on; fixed priorities, for
+//! each of them a `t` up to the deadline with `rbf(t) <= ` the supply.
 //!
-//! Shorter jobs change nothing of the times, and leave less to do in them: no job is later for it. Below a deferrable server that is not so: a
-//! shorter job leaves budget to the next, which then runs when it would have waited (see tests/it/crs_simulation.rs). So such systems are not decided by
-//! following the schedule in which all takes its longest.
+//! Shorter jobs do not change these times, and leave less work in them: no job finishes later. Below a deferrable
+//! server this fails: a shorter job leaves budget to the next job, which then runs when it would have waited (see
+//! tests/it/crs_simulation.rs). So following the schedule of longest executions does not decide such systems.
 //!
-//! *Below deferrable servers* it is not known when they run, but it is in which periods. Let `A(x, y)` be the time from `x` to `y` in which no
-//! lock keeps a server from running, and `F(x, y)` what is left of it when each server above takes all that it has in each of its
-//! periods, as far as it can run there. From the beginning `s` of one of its periods to `y` the server is supplied `min(e, F(s, y))` at
-//! least when it has work; when it has work from `x` on only, its budget has shrunk by `A(s, x)` at most, and `F(x, y) >= F(s, y) - A(s, x)`. So
-//! `min(e, F(s, y)) - A(s, x)` is supplied from `x` to `y`: the budget as late as it can come, less the budget as early. Summed over periods, that
-//! is the difference of two patterns of equal totals, late until `y` less early until `x`, and least where an early run ends. A server
-//! that is never out of budget has no periods of its own: any are right, and those of the servers above are tried.
+//! *Below deferrable servers* only the periods in which they run are known, not the times. Let `A(x, y)` be the time
+//! from `x` to `y` in which no lock keeps the server from running, and `F(x, y)` the rest of it when each server above
+//! takes its whole budget in each of its periods, if it can run there. From the beginning `s` of one of its periods to
+//! `y` the server is supplied `min(e, F(s, y))` at least when it has work; when it has work from `x` on only, its
+//! budget has shrunk by `A(s, x)` at most, and `F(x, y) >= F(s, y) - A(s, x)`. So `min(e, F(s, y)) - A(s, x)` is
+//! supplied from `x` to `y`: the budget as late as it can come, less the budget as early. Summed over periods, that is
+//! the difference of two patterns of equal totals, late until `y` less early until `x`, and least where an early run
+//! ends. A server that is never out of budget has no natural periods: any are valid, and those of the servers above are
+//! tried.
 
 use crate::crs::model::{Kind, Refresh};
 use crate::crs::supply::Plain;
@@ -32,11 +35,11 @@ use num_rational::Ratio;
 /// When a server runs, from 0 to `period` and again.
 pub(super) struct Pattern {
     period: u64,
-    /// As early as it can; what it supplies before a window is what these do.
+    /// The earliest runs; they determine the supply before a window.
     early: Runs,
-    /// As late as it can; the same where its times are known.
+    /// The latest runs; equal to the earliest when its times are known.
     late: Runs,
-    /// It runs just then, and not only supplies as much.
+    /// Whether it runs at exactly these times, and does not only supply as much.
     exact: bool,
 }
 
@@ -125,8 +128,8 @@ pub(super) enum Exact {
 }
 
 impl Pattern {
-    /// Finds the pattern of a server, or some that bound what it supplies: any that holds its tasks proves them. Leaves out those
-    /// with more than about so many events.
+    /// Finds the pattern of a server, or some that bound its supply from below: any pattern that fits its tasks proves
+    /// them. Omits patterns with more than about `events_max` events.
     pub(super) fn of(servers: &[Plain], refresh: &Refresh, index: usize, events_max: u64) -> Vec<Pattern> {
         let servers = &servers[..=index];
         let own = &servers[index];
@@ -152,8 +155,8 @@ impl Pattern {
         periods.iter().filter_map(bounded).collect()
     }
 
-    /// Follows a second server around a time, as [`Pattern::of`] would: what lies between the beginning of its period before that
-    /// in which `at` is, and `until`. Other times are not part of it.
+    /// Follows a second server around a time, as [`Pattern::of`] would, from the beginning of the period before that of
+    /// `at` up to `until`. It does not include other times.
     pub(super) fn around(servers: &[Plain; 2], refresh: &Refresh, at: u64, until: u64) -> Vec<Pattern> {
         let [above, own] = servers;
         let begins = |period: u64| (at / period * period).saturating_sub(period);
@@ -197,7 +200,7 @@ impl Pattern {
         Pattern { period, early: runs.clone(), late: runs, exact }
     }
 
-    /// Bounds the last of the servers, in periods of its own, or any when it is never out of budget.
+    /// Bounds the last of the servers, in its periods, or in any periods when it is never out of budget.
     fn bound(servers: &[Plain], refresh: &Refresh, own: u64, from: u64, cycle: u64) -> Pattern {
         let (last, above) = servers.split_last().expect("a server");
         // One that is never out of budget has as much as there is time.
@@ -209,7 +212,7 @@ impl Pattern {
             let end = now + own;
             let mut open = Runs::default();
             let mut left: Vec<u64> = above.iter().map(|server| server.budget).collect();
-            // How far what is left over is below the most that it was, or below 0.
+            // How far the time left over is below its maximum so far, or below 0.
             let (mut short, mut supplied) = (0, 0);
             while now < end {
                 gate = gate.after(refresh, now);
@@ -259,7 +262,7 @@ impl Pattern {
         self.early.runs.iter().map(|run| self.supplied(run.1, length)).min().unwrap_or(0)
     }
 
-    /// Tells whether less than some demand is supplied in a window of its length that ends by `until`.
+    /// Returns whether the supply is below some demand in a window of its length that ends by `until`.
     pub(super) fn short(&self, mut demands: impl Iterator<Item = (u64, u128)>, until: u64) -> bool {
         demands.any(|(length, demand)| {
             let froms = self.early.runs.iter().map(|run| run.1).take_while(|from| from + length <= until);

@@ -1,42 +1,45 @@
-//! The choices that [`judge`](super::judge()) proves by known times, and that cost less than the best which supplies admit.
+//! Choices that [`judge`](super::judge()) proves by known times, and that cost less than the best choice admitted by
+//! supplies.
 //!
-//! Refresh phases count here, and what the first server leaves to the second is not what it must leave at worst. So what is left out
-//! follows from what a proof by a pattern (`pattern.rs`) compares, demands with the least that is supplied from any time `x` on: each single
-//! `x` bounds that from above. The supply of [`ServerSupply`] is a bound from below of what is supplied from `x` on, too, so that a choice which
-//! it admits is not left out either. Blocking is left out of demands. Below, `p` and `e` are period and budget of the server in question.
+//! Refresh phases matter here, and the first server may leave more to the second than in the worst case. A proof by a
+//! pattern (`pattern.rs`) compares demands with the least supply from any time `x` on; each single `x` bounds that
+//! supply from above, and pruning uses such bounds. The supply of [`ServerSupply`] also bounds the supply from `x` on
+//! from below, so a choice that it admits is not pruned either. Demands omit blocking. Below, `p` and `e` are period
+//! and budget of the server in question.
 //!
 //! *Demands.* EDF: the work due in each of the shortest windows that end at deadlines. Fixed priorities: the completion of a task is
 //! not before one job of it and of each task before it in its server, and so is the supply until its deadline.
 //!
-//! *First server.* Nothing is above it, so that its pattern is known; in a period without locks it uses its budget at once, and gets
-//! nothing for `p - e` after that.
+//! *First server.* No server is above it, so its pattern is known; in a period without locks it uses its budget at
+//! once, and gets nothing for the following `p - e`.
 //!
 //! *Second server, whatever its period and budget*: the time in which it is not locked and the first does not run.
 //!
-//! - Idle-consuming: from the beginning of a period on, the first takes `floor(t / p) e + min(e, t mod p)` of a window `t` in which its group is not
-//!   locked; there is one when its locks are `t + p` apart. From the lock of the second on, it takes of what comes after
-//!   that lock and before one of its own at least what begins with a gap of `p - e`.
+//! - Idle-consuming: from the beginning of a period on, the first takes `floor(t / p) e + min(e, t mod p)` of a window
+//!   `t` in which its group is not locked; there is one when its locks are `t + p` apart. From the lock of the second
+//!   on, it takes from the time between that lock and its own next lock at least as much as from a window that begins
+//!   with a gap of `p - e`.
 //! - Deferrable: it may have its whole budget at any `x`, and take all it can from then on. A pattern, `late(x + t) - early(x)`, leaves no more
 //!   than that to the second: in each period of the second, from its beginning `s` on, the first has a whole budget too; from `s`
 //!   to `x` it takes at least what it then lacks at `x`; and where the second has been supplied its total before `x`, nothing more comes
 //!   until its next period. `x = k p - e` gives [`used`]; `x` at the lock of the second gives `e` at its end and `e` in each period after that.
 //!
-//! Lock and unlock tasks take from the time of both, and what is left over does not grow by that.
+//! Lock and unlock tasks take from the time of both, which does not increase the time left over.
 //!
 //! *Rates.* No supply has more than `e / p`, and the first loses no more than the time in which it cannot run.
 //!
-//! *Second server, by period and budget*: at most `e` in each period, so that from the beginning of one it is `floor(t / p) e + min(e, t mod p)`. When
-//! deferrable, `early` is a whole budget at once in a period without locks, and nothing comes for `p - e` after that. Then the pattern
-//! itself is looked at around a few locks of its group.
+//! *Second server, by period and budget*: at most `e` in each period, so that from the beginning of one it is
+//! `floor(t / p) e + min(e, t mod p)`. When deferrable, `early` is a whole budget at once in a period without locks,
+//! and nothing comes for `p - e` after that. Then the pattern itself is computed around a few locks of its group.
 //!
-//! *A larger budget supplies no less* from any `x` on, so that where a pattern is short, those of smaller budgets are too. Known times only get
-//! more by it; when deferrable, per period,
-//! a pattern is the first of the time that is left over, up to the budget, less the first of the time that is open, up to the same
-//! total. A unit more before `x` is a unit more of the total, which comes late by the end of the period; a window that ends in
-//! that period has nothing then, with either budget. Supplies are looked at for themselves.
+//! *A larger budget supplies no less* from any `x` on, so that if a pattern is short, those of smaller budgets are too.
+//! Known times only gain by it. For a deferrable server, per period, a pattern is the beginning of the time left over,
+//! up to the budget, less the beginning of the open time, up to the same total. A unit more before `x` is a unit more
+//! of the total, which comes late by the end of the period; a window that ends in that period has nothing then, with
+//! either budget. Supplies are checked separately.
 //!
-//! *Order.* What shows that a choice is not proved is cheapest, then its cost, then the whole pattern, which is followed as
-//! [`judge`](super::judge()) does: what is admitted here has its proof there.
+//! *Order.* Tests that a choice is not provable are cheapest, then its cost, then the whole pattern, which is followed
+//! as in [`judge`](super::judge()): a choice admitted here has its proof there.
 
 use crate::crs::bounds::Inner;
 use crate::crs::decide::proved;
@@ -47,9 +50,9 @@ use crate::crs::supply::{Plain, ServerSupply, supply_of, used};
 use memtint_sched::parts::{Demand, Steps};
 use memtint_sched::{Effort, Policy, Priorities, Task, TaskIndex, TaskSet, Unsupported};
 
-/// Locks around which the pattern of a second server is looked at, before all of it is.
+/// Locks around which the pattern of a second server is checked, before the whole pattern is.
 const PROBES: u64 = 8;
-/// Windows that are looked at there.
+/// Windows that are checked there.
 const SHORTEST: usize = 8;
 
 /// A window, by its index, and the demand that must be supplied in it.
@@ -145,14 +148,14 @@ impl Assigned {
     }
 }
 
-/// What a second server is looked for.
+/// The requirements on a second server.
 struct Wanted {
     /// `None`: there are too many to keep, and these are what all need at least.
     tasks: Option<Assigned>,
     needs: Vec<Need>,
     /// The supply of the first server holds its tasks.
     by_supply: bool,
-    /// The patterns of second servers of the period, with so much budget or less, have too little.
+    /// The patterns of second servers of the period, with this budget or less, supply too little.
     short: bool,
 }
 
@@ -206,7 +209,7 @@ fn left_over(first: &Plain, refresh: &Refresh, length: u64) -> u64 {
     least
 }
 
-/// A first server with phases, and what is known of it.
+/// A first server with phases, and its known properties.
 struct First<'a> {
     steps: [u64; 2],
     server: Plain,
@@ -281,7 +284,7 @@ impl<'a> Proving<'a> {
         Ok(())
     }
 
-    /// Tells whether a first server can be part of an admitted choice.
+    /// Returns whether a first server can be part of an admitted choice.
     fn possible(&self, first: &First<'_>) -> bool {
         let Plain { period, budget, .. } = first.server;
         // It loses no more than the time in which it cannot run.
@@ -383,7 +386,7 @@ impl<'a> Proving<'a> {
         Ok(())
     }
 
-    /// Tells whether one of the patterns of a second server is enough, or that all are short.
+    /// Returns whether one of the patterns of a second server is enough, or that all are short.
     fn compare(&self, tasks: &Assigned, patterns: &[Pattern]) -> Option<bool> {
         let (set, policy) = (&tasks.parts[1], &tasks.policies[1]);
         let mut short = true;
@@ -396,7 +399,8 @@ impl<'a> Proving<'a> {
         short.then_some(false)
     }
 
-    /// Tells whether the supply of a second server may be enough below a first that needs its pattern: the others have been seen.
+    /// Returns whether the supply of a second server may be enough below a first one that needs its pattern: the others
+    /// have been considered.
     fn by_supply(&self, wanted: &Wanted, supply: &ServerSupply) -> bool {
         match &wanted.tasks {
             _ if wanted.by_supply => false,
@@ -405,7 +409,7 @@ impl<'a> Proving<'a> {
         }
     }
 
-    /// Looks at what second servers supply around a lock of their group.
+    /// Checks the supply of second servers around a lock of their group.
     fn probe(&mut self, servers: &[Plain; 2], refresh: &Refresh, lock: u64, wanted: &mut [Wanted]) {
         if wanted.iter().all(|wanted| wanted.short) {
             return;
@@ -511,7 +515,7 @@ struct Branch<'b, 'a> {
 }
 
 impl Branch<'_, '_> {
-    /// Tells whether one was accepted.
+    /// Returns whether one was accepted.
     fn descend(&mut self, place: usize, accept: &mut dyn FnMut(Assigned) -> bool) -> Result<bool, Unsupported> {
         self.steps.step()?;
         let Some(&task) = self.needs.order.get(place) else {

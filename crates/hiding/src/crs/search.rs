@@ -30,12 +30,12 @@ pub struct ServerPair {
 
 /// Gives the refresh overhead of a job of a server (index 0 or 1) that is not hidden: Algorithm 8. `span` is `L`.
 ///
-/// As printed: phases are not used, refreshes at the boundary of a server period are not seen, both servers get the condition
-/// of the first, the search ends at the first refresh that is seen, and without one there is no value (`None`).
+/// As printed: phases are not used, refreshes at the boundary of a server period are missed, both servers get the
+/// condition of the first, the search ends at the first refresh found, and without one there is no value (`None`).
 /// Corrected: the sum over all refreshes of the server's color that are released in its period `[i p, (i + 1) p)` while
-/// it is unfinished and the other is finished; each counts with its whole burst, as in the formula (how much of it
-/// really is lost says [`saturated_hiding`](super::saturated_hiding())). For all jobs of a server, `span` must then be a multiple
-/// of both periods and the retention time.
+/// it is unfinished and the other is finished; each counts with its whole burst, as in the formula
+/// ([`saturated_hiding`](super::saturated_hiding()) gives the part that is really lost). For all jobs of a server,
+/// `span` must then be a multiple of both periods and the retention time.
 ///
 /// # Panics
 ///
@@ -80,12 +80,13 @@ pub enum Algorithm7 {
     Best(Option<Optimum>),
 }
 
-/// Runs Algorithm 7 on two given workloads, with all times multiples of the unit of the space: `second` tells for each task
-/// whether it is in the second.
+/// Runs Algorithm 7 on two given workloads, with all times multiples of the unit of the space: `second` states for each
+/// task whether it is in the second.
 ///
-/// As printed, costs are never reset, a configuration with a late server is compared with what it had cost until then, and the
-/// filters of lines 4, 5 and 7 are the printed bounds; the server periods end with the hyperperiods of the workloads. The lowest
-/// cost is infinite at first, and a call of Algorithm 8 without a value counts 0: the text says neither.
+/// As printed, costs are never reset, a configuration with a late server is compared with what it had cost until then,
+/// and the filters of lines 4, 5 and 7 are the printed bounds; the server periods end with the hyperperiods of the
+/// workloads. The lowest cost is infinite at first, and a call of Algorithm 8 without a value counts 0: the text
+/// specifies neither.
 ///
 /// Corrected, it is [`exhaustive`] for these workloads: periods to the longest of the space, budgets from what the load of a
 /// workload needs, the servers' supply as the test instead of the bounds, the cost as a part of time so that different

@@ -1,4 +1,4 @@
-//! What servers supply at least, and how long their budgets take (Pan 2018, 5.3.8).
+//! The least supply of servers, and the time until their budgets are used (Pan 2018, 5.3.8).
 //!
 //! *Interference.* A server of higher priority with budget `e` in each period `p` takes at most `ceil((t + J) / p) e` of any window
 //! of length `t`. A deferrable one can use its budget at the end of a period and again at once: `J = p - e`. An
@@ -7,14 +7,15 @@
 //! *Blackouts.* No server of a group runs in its locked window, of length `l` every tRET; a window of length `t` holds at most
 //! `ceil(t / tRET) l` of that. Lock and unlock tasks of other groups are short blackouts of the same kind.
 //!
-//! *Supply without blackouts.* If `e + I(r) = r <= p` for the interference `I`, the budget is there within `r` of the beginning
-//! of each period: the explicit deadline periodic resource (Easwaran, Anand and Lee 2007, RTSS), which supplies
-//! nothing for `p + r - 2 e` and then `e` in each period. If the budget is too large for that, a smaller one that is not is a
-//! bound from below too. A server whose budget is its period is never out of it, and supplies `t - I(t)`.
+//! *Supply without blackouts.* If `e + I(r) = r <= p` for the interference `I`, the budget is supplied within `r` of
+//! the beginning of each period: the explicit deadline periodic resource (Easwaran, Anand and Lee 2007, RTSS), which
+//! supplies nothing for `p + r - 2 e` and then `e` in each period. If the budget is too large for that, a smaller one
+//! that satisfies it is a lower bound too. A server whose budget is its period is never out of it, and supplies
+//! `t - I(t)`.
 //!
-//! *Supply with them.* A blackout takes from a budget at most its length, and at most what the server could have used in it,
-//! which is what a deferrable server takes of a window of that length at most. So the supply is at least that without blackouts
-//! less the losses of all that can meet the window. Nothing here uses a phase.
+//! *Supply with them.* A blackout takes from a budget at most its length, and at most the server's possible use in it,
+//! which is the most that a deferrable server takes of a window of that length. So the supply is at least that without
+//! blackouts, less the losses of all blackouts that can overlap the window. Phases are not used.
 
 use crate::crs::model::{Core, Kind, System};
 use memtint_sched::parts::WINDOW_MAX;
@@ -325,10 +326,11 @@ pub fn supplies(system: &System, core: usize) -> Vec<ServerSupply> {
 /// Bounds the time from the beginning of a period until each server of a core has used its budget, when its tasks can use
 /// it from the beginning: 5.3.8, corrected.
 ///
-/// `r = e + sum ceil((r + J) / p) e + ceil(r / tRET) (lock + burst + unlock + lock and unlock of each other group)`, the sum over
-/// servers of higher priority. The locked window of the server's own group counts in full, hidden or not: that somebody
-/// else uses the processor does not help this server. `ceil` stands for the printed `floor`, and `J` for the deferral.
-/// A value above the period means that the budget may not be used up in its period; `None` that there is none below 2^62 ps.
+/// `r = e + sum ceil((r + J) / p) e + ceil(r / tRET) (lock + burst + unlock + lock and unlock of each other group)`,
+/// the sum over servers of higher priority. The locked window of the server's own group counts in full, hidden or not:
+/// it does not help this server that another uses the processor. `ceil` stands for the printed `floor`, and `J` for the
+/// deferral. A value above the period means that the budget may not be used up in its period; `None` means that there
+/// is no value below 2^62 ps.
 ///
 /// # Panics
 ///
@@ -410,7 +412,8 @@ pub fn auto_refresh_response(
 /// Gives the total utilization of requirement (2) of 5.3.8 for a core: `sum e / p` of its servers and `(e_rl + e_ru) / tRET` for
 /// each group, exact. The dissertation asks that it be at most 1.
 ///
-/// [`judge`](super::judge()) does not: a server of lowest priority whose budget is its period does not promise it to anybody.
+/// [`judge`](super::judge()) does not require this: a server of lowest priority whose budget equals its period
+/// guarantees it to no task.
 ///
 /// # Panics
 ///

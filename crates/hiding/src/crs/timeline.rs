@@ -1,4 +1,4 @@
-//! What happens on every core and in every rank: a witness, and what of the refresh is hidden.
+//! Timelines: the activity of every core and rank, as a witness, and the hidden part of the refresh.
 
 use crate::crs::model::{Kind, Server, System};
 use crate::crs::supply::{Plain, PlainRefresh};
@@ -10,7 +10,7 @@ use num_integer::Integer;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// What a core does.
+/// An activity of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// The refresh lock task of a group.
@@ -32,7 +32,7 @@ pub enum What {
         /// The job, from 0 for the one that arrives at the phase.
         job: u64,
     },
-    /// An idle-consuming server that has nothing to do.
+    /// An idle-consuming server without work.
     Held {
         /// The server of the core, from 0.
         server: usize,
@@ -44,7 +44,7 @@ pub enum What {
 pub struct TimelineRun {
     /// The core, from 0.
     pub core: usize,
-    /// What it does.
+    /// Its activity.
     pub what: What,
     /// When it begins.
     pub start: Picoseconds,
@@ -66,9 +66,9 @@ pub struct Burst {
 /// How much of the refresh of a group costs a core processor time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hiding {
-    /// Time in which nothing runs although a server of the locked group has budget, and something to do.
+    /// Time in which nothing runs although a server of the locked group has budget and work.
     pub unhidden: Picoseconds,
-    /// The rest of the bursts: others run, or nobody is held up.
+    /// The rest of the bursts: others run, or no server is delayed.
     pub hidden: Picoseconds,
 }
 
@@ -101,8 +101,8 @@ pub(super) struct Record {
     pub(super) completion: Option<u64>,
 }
 
-/// Makes the timeline in which every job arrives on time, is released at once and takes its whole WCET. A job of a copied task goes on
-/// with the instance that had the one before, unless the lock of that one's group meets it.
+/// Makes the timeline in which every job arrives on time, is released at once and takes its whole WCET. A job of a
+/// copied task stays with the instance of the previous job, unless the lock of that instance's group overlaps it.
 ///
 /// The window is a hyperperiod, or the last phase and two hyperperiods when there are phases; it is cut short when it would
 /// hold more than about `events_max` arrivals, replenishments and refreshes. Jobs may be late in it.
@@ -289,7 +289,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Whose a job is.
+    /// The instance of a job.
     fn instance(&mut self, first: (usize, TaskIndex), from: u64, to: u64) -> (usize, TaskIndex) {
         let copied = self.system.copied();
         let Some(place) = copied.iter().position(|one| one.core == self.core && one.instances[0] == first) else {
@@ -348,7 +348,7 @@ impl<'a> Player<'a> {
         match (0..self.states.len()).filter(open).find(wants) {
             Some(server) => {
                 let end = self.serve(server, now, next);
-                // What was counted as hidden beyond the end is counted again from there.
+                // Time counted as hidden beyond the end is counted again from there.
                 for (hiding, group) in self.hiding.iter_mut().zip(groups) {
                     if group.locked && group.task.is_none() {
                         hiding.hidden.0 -= next - end;
@@ -414,12 +414,13 @@ impl<'a> Player<'a> {
     }
 }
 
-/// Gives what of the refresh is hidden on a core whose servers always have something to do: what the servers' periods, budgets
-/// and phases alone decide, over the least common multiple of the server periods and the retention time, which is given too. `None`
-/// when that holds more than `bursts_max` refreshes of a group.
+/// Gives the hidden refresh of a core whose servers always have work, which depends only on the servers' periods,
+/// budgets and phases, over the least common multiple of the server periods and the retention time, which is returned
+/// too. `None` when that holds more than `bursts_max` refreshes of a group.
 ///
-/// This is what Algorithm 8 counts, with its mistakes corrected: refreshes have their phases and server periods include their
-/// beginning, and of a burst only the part counts that the other servers do not cover (instead of all or nothing).
+/// This is the count of Algorithm 8 with its mistakes corrected: refreshes have their phases, server periods include
+/// their beginning, and only the part of a burst counts that the other servers do not cover (instead of all or
+/// nothing).
 ///
 /// # Panics
 ///
@@ -447,7 +448,7 @@ pub fn saturated_hiding(system: &System, core: usize, bursts_max: u64) -> Option
     Some((hiding, Picoseconds(saturated.bursts * refresh.retention)))
 }
 
-/// Servers that always have something to do.
+/// Servers that always have work.
 pub(super) struct Saturated<'a> {
     refresh: &'a PlainRefresh,
     phases: &'a [u64],
@@ -474,10 +475,10 @@ impl<'a> Saturated<'a> {
         Some(Saturated { refresh, phases, servers, bursts })
     }
 
-    /// Time of one burst that nobody uses although a server of the group has budget.
+    /// Unused time of one burst although a server of the group has budget.
     ///
-    /// The budgets at its beginning depend on what happened since the period of the lowest server began, and since the period
-    /// began that each higher one was in then.
+    /// The budgets at its beginning depend on the activity since the beginning of the lowest server's period, and, for
+    /// each higher server, since the beginning of its period at that time.
     pub(super) fn unhidden(&self, group: usize, index: u64) -> u64 {
         let refresh = self.refresh;
         let from = self.phases[group] + index * refresh.retention;

@@ -1,11 +1,13 @@
 //! An independent checker of timelines.
 //!
-//! It reads a system and what is said to happen, and shares no code with the analysis and the generator of timelines. What it
-//! accepts is proved, for the window: no core runs a task of a group while the group is locked, whose ranks are refreshed in that
-//! time; every rank is refreshed in full, again within tRET each time, and first at its phase (time 0 is in the middle of
-//! operation: the refresh before it was a retention time earlier); each refresh has its lock and unlock tasks on each core; no server uses more than its budget in a period; every job runs after its arrival, after
-//! the one before it of its task, on its core, for exactly its WCET and within its deadline. Of a copied task each job is of one instance
-//! alone, and when the next is of the other, that one's group is not locked while the job runs, so that it can copy.
+//! It reads a system and a timeline, and shares no code with the analysis and the generator of timelines. An accepted
+//! timeline proves for its window: no core runs a task of a group while the group is locked and its ranks are
+//! refreshed. Every rank is refreshed in full, again within tRET each time, and first at its phase (time 0 is in the
+//! middle of operation: the refresh before it was a retention time earlier). Each refresh has its lock and unlock tasks
+//! on each core. No server exceeds its budget in a period. Every job runs after its arrival, after the previous job of
+//! its task, on its core, for exactly its WCET and within its deadline. Each job of a copied task is of one instance
+//! alone; when the next job is of the other instance, that instance's group is not locked while the job runs, so that
+//! it can copy.
 
 use crate::crs::model::System;
 use crate::crs::timeline::{Timeline, TimelineRun, What};
@@ -13,7 +15,7 @@ use memtint_sched::TaskIndex;
 use memtint_units::Picoseconds;
 use std::collections::HashMap;
 
-/// What a checker has seen in a timeline that it accepts.
+/// Statistics of an accepted timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineAccepted {
     /// Jobs whose deadline is in the window; all were met.
@@ -284,7 +286,7 @@ type Responses = Vec<Vec<Vec<Option<Picoseconds>>>>;
 /// Core, server and task.
 type Place = (usize, usize, TaskIndex);
 
-/// What has run of a task.
+/// The progress of a task.
 #[derive(Default)]
 struct Ran {
     /// How long the job that runs, or comes next, has run.

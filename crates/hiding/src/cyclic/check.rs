@@ -1,15 +1,15 @@
 //! An independent checker of cyclic executives.
 //!
-//! It shares no code with what makes them. It reads the tasks, the memory, the footprints and the table, counts time instead of
-//! frames, and computes on its own in which ranks an instance has data. What it accepts repeats for ever without a miss, and
-//! without a request to a rank in whose frame of refresh it would fall.
+//! It shares no code with their construction. It reads the tasks, the memory, the footprints and the table, counts time
+//! instead of frames, and computes the ranks of each instance's data itself. An accepted table repeats for ever without
+//! a deadline miss, and without a request to a rank during its frame of refresh.
 
 use crate::cyclic::problem::{JobId, Problem, Sharing};
 use crate::cyclic::table::{Executive, Slot};
 use memtint_sched::TaskIndex;
 use memtint_units::Picoseconds;
 
-/// What the checker has seen in a table that it accepts.
+/// Statistics of an accepted table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// Jobs in a cycle; each runs in full in its window.
@@ -33,9 +33,9 @@ pub enum Fault {
     /// The cycle is not a multiple of each period, of the retention time, and of the frames.
     #[error("cycle: {found} found; accepted is a multiple of {of}")]
     Cycle {
-        /// What was found.
+        /// The cycle found.
         found: Picoseconds,
-        /// What it should be a multiple of.
+        /// The length that must divide it.
         of: Picoseconds,
     },
     /// A slot is empty, before the end of the one before, over the end of its frame or the cycle, or of no task or instance.
@@ -91,7 +91,7 @@ pub enum Fault {
     Short {
         /// The job.
         id: JobId,
-        /// What it gets.
+        /// The time that it gets.
         found: Picoseconds,
         /// What it needs.
         needed: Picoseconds,
@@ -121,12 +121,12 @@ pub enum Fault {
         /// The retention time.
         most: Picoseconds,
     },
-    /// The table says other switches than it has.
+    /// The table's number of switches is wrong.
     #[error("switches: {found} found; accepted is {counted}, which the table has")]
     Switches {
-        /// What it says.
+        /// The number stated.
         found: u64,
-        /// What it has.
+        /// The actual number.
         counted: u64,
     },
 }
@@ -259,7 +259,7 @@ fn refreshed_in(table: &Executive) -> Vec<Vec<u32>> {
     in_frame
 }
 
-/// Nobody runs in a colored frame in which a rank of its instance is refreshed.
+/// Checks that no task runs in a colored frame in which a rank of its instance is refreshed.
 fn refreshed(table: &Executive, ranks: &[Vec<Vec<u32>>]) -> Result<(), Fault> {
     let (color, in_frame) = (table.frames.color.0, refreshed_in(table));
     for (index, slot) in table.slots.iter().enumerate() {

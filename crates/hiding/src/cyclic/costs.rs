@@ -18,7 +18,7 @@ pub struct Class {
     pub short: bool,
 }
 
-/// Classifies a task that needs so many ranks.
+/// Classifies a task that needs `ranks` ranks.
 #[must_use]
 pub fn class(task: &Task, memory: &RefreshedMemory, ranks: u32) -> Class {
     let (period, grain) = (task.period().0, memory.grain().0);
@@ -41,7 +41,7 @@ pub fn rank_need(allocation: ByteSize, rank: ByteSize) -> u64 {
 
 /// Gives the utilization that a long task may have, `1 - tRFC / tREFI * rankReq / K` (4.3.7), exact; zero when refresh takes all.
 ///
-/// It is necessary, not sufficient: it accepts loads, and promises no deadline.
+/// It is necessary, not sufficient: it accepts loads, and guarantees no deadline.
 ///
 /// # Panics
 ///
@@ -83,7 +83,7 @@ pub fn refresh_gain(wcet: Picoseconds, t_rfc: Picoseconds, t_refi: Picoseconds, 
     }
 }
 
-/// Tells whether a copy takes at most the time that it spares (4.3.8).
+/// Returns whether a copy takes at most the time that it saves (4.3.8).
 #[must_use]
 pub fn copy_pays(copy: Picoseconds, gain: &Ratio<BigUint>) -> bool {
     Ratio::from_integer(BigUint::from(copy.0)) <= *gain

@@ -6,8 +6,8 @@
 //!                                                                 in which no color of its data is refreshed
 //! ```
 //!
-//! All is placed if and only if the flow is the sum of all demands, when slices cost nothing. The flow is that of a library
-//! (Dinic's algorithm of `petgraph`); that it is a maximum is seen from its cut, which is computed here.
+//! All jobs are placed if and only if the flow is the sum of all demands, when slices cost nothing. The flow comes from
+//! a library (Dinic's algorithm of `petgraph`); its cut, computed here, shows that it is a maximum.
 
 use crate::cyclic::problem::{ColorSet, JobId, Problem, Unanswered};
 use memtint_units::Picoseconds;
@@ -86,7 +86,7 @@ pub fn place(problem: &Problem, avoid: &[ColorSet]) -> Result<Result<Placement, 
     Ok(route(problem, &once, &avoid_of))
 }
 
-/// Places jobs, each of which avoids colors of its own.
+/// Places jobs, each of which avoids its given colors.
 pub(crate) fn route(problem: &Problem, instances: &[usize], avoid: &[ColorSet]) -> Result<Placement, Cut> {
     let (jobs, frames) = (problem.jobs.len(), problem.frame_count());
     let demands: Vec<u64> =

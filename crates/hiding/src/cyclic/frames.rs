@@ -1,11 +1,11 @@
-//! Which lengths of a frame will do: rules (1) to (5) of section 4.3.2, and Algorithm 6.
+//! Feasible lengths of a frame: rules (1) to (5) of section 4.3.2, and Algorithm 6.
 
 use crate::error::HidingError;
 use memtint_sched::{Form, REF_COMMANDS, RankOrder, TIME_MAX, Task, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 use num_integer::Integer;
 
-/// The ranks, and what it takes to refresh them.
+/// The ranks and their refresh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshedMemory {
     retention: Picoseconds,
@@ -66,7 +66,7 @@ impl RefreshedMemory {
         Picoseconds(self.retention.0 / u64::from(self.ranks))
     }
 
-    /// Gives how long the ranks of one color are being refreshed, when a color has so many.
+    /// Gives the time to refresh the ranks of one color, when a color has `ranks` ranks.
     #[must_use]
     pub fn burst(&self, ranks: u32) -> Picoseconds {
         Picoseconds(self.t_rfc.0 * self.order.commands(ranks))
@@ -91,7 +91,7 @@ impl Frames {
     }
 }
 
-/// Why a frame is refused, with the numbers that say so.
+/// Why a frame is refused, with the numbers of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -106,7 +106,7 @@ pub enum Refused {
     /// Rule (2): the colored frame does not divide the retention time.
     #[error("accepted is a colored frame that divides the retention time, of which {remainder} are left over")]
     Retention {
-        /// What is left over of the retention time.
+        /// The remainder of the retention time.
         remainder: Picoseconds,
     },
     /// Rule (3): as printed, `2 f - gcd(p, f)` exceeds the deadline. Corrected, which holds with phases and jitter: a job
@@ -147,7 +147,7 @@ pub enum Refused {
     Fusion,
 }
 
-/// What a frame that is not refused asks for, or costs.
+/// A requirement or cost of a frame that is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
@@ -176,14 +176,14 @@ pub enum Note {
 pub struct FrameReport {
     /// The frames.
     pub frames: Frames,
-    /// Each reason to refuse them; empty when they will do.
+    /// Each reason to refuse them; empty if they are accepted.
     pub refused: Vec<Refused>,
-    /// What they ask for; empty as printed.
+    /// Their requirements; empty as printed.
     pub notes: Vec<Note>,
 }
 
 impl FrameReport {
-    /// Tells whether no rule refuses the frames. Whether all jobs fit into them is another question, for
+    /// Returns whether every rule accepts the frames. Whether all jobs fit into them is decided by
     /// [`color`](crate::cyclic::color()).
     #[must_use]
     pub fn accepted(&self) -> bool {
@@ -193,9 +193,10 @@ impl FrameReport {
 
 /// Judges frames by rules (1) to (5) of 4.3.2.
 ///
-/// Corrected: rule (2) and rule (4) in the intended form, `f' = j R / K`, for the colored frame; rule (3) for each release with
-/// phase and jitter; the burst in its frame, which the chapter forgets; (1) and (5) as notes, because copies and slices
-/// mend what they refuse. As printed: all five, literally; the formula of (4) then refuses nearly everything.
+/// Corrected: rule (2) and rule (4) in the intended form, `f' = j R / K`, for the colored frame; rule (3) for each
+/// release with phase and jitter; the burst in its frame, which the chapter forgets; (1) and (5) as notes, because
+/// copies and slices make up for their violations. As printed: all five, literally; the formula of (4) then refuses
+/// nearly everything.
 #[must_use]
 pub fn judge_frame(set: &TaskSet, memory: &RefreshedMemory, frames: Frames, form: Form) -> FrameReport {
     let (mut refused, mut notes) = (Vec::new(), Vec::new());
@@ -296,7 +297,7 @@ fn burst(memory: &RefreshedMemory, color: Picoseconds) -> Option<Refused> {
     (burst > color).then_some(Refused::Burst { burst })
 }
 
-/// Tells whether all windows of a task begin and end with a frame.
+/// Returns whether all windows of a task begin and end with a frame.
 fn divides(own: &Task, size: Picoseconds) -> bool {
     let points = [own.period().0, own.phase().0 + own.jitter().0, own.phase().0 + own.deadline().0];
     points.iter().all(|&point| u64::is_multiple_of(point, size.0))

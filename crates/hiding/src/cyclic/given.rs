@@ -7,12 +7,12 @@ use crate::cyclic::table::{Executive, table};
 /// The most ways to choose an instance for each job that are tried.
 const CHOICES_MAX: u64 = 4096;
 
-/// Places all jobs of a cycle when it is given where each instance of each task has its data, and in the frames of which colors
-/// each task may not run whatever instance does (`avoid`, in the order of tasks). Each job is executed by one instance from
-/// beginning to end; slices go anywhere, and cost nothing here. A no has a cut for each choice of instances that was tried:
-/// choices that forbid a job more frames than another need not be.
+/// Places all jobs of a cycle, given the colors of each instance of each task, and the colors in whose frames each task
+/// may not run in any instance (`avoid`, in the order of tasks). Each job is executed by one instance from beginning to
+/// end; slices go anywhere, and cost nothing here. A no has a cut for each choice of instances that was tried: choices
+/// that forbid a job more frames than another are skipped.
 ///
-/// Whether colors are as many as a task needs, or are given away twice, is not asked here;
+/// The number of colors that a task needs, and colors given away twice, are not checked here;
 /// [`check_executive`](crate::cyclic::check_executive) does.
 ///
 /// # Errors

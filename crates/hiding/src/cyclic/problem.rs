@@ -1,4 +1,4 @@
-//! What is to be placed: tasks, frames, memory needs.
+//! The input: tasks, frames, memory needs.
 
 use crate::cyclic::frames::{Frames, RefreshedMemory};
 use crate::cyclic::{Fault, judge_frame};
@@ -26,7 +26,7 @@ impl ColorSet {
         }))
     }
 
-    /// Tells whether a color is in it.
+    /// Returns whether a color is in it.
     #[must_use]
     pub fn has(self, color: u32) -> bool {
         color < 64 && self.0 >> color & 1 == 1
@@ -38,7 +38,7 @@ impl ColorSet {
         self.0.count_ones()
     }
 
-    /// Tells whether it has none.
+    /// Returns whether it has none.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -86,7 +86,7 @@ pub enum Sharing {
     Shared,
 }
 
-/// How a job may be cut into slices, of which each runs in a frame of its own.
+/// How a job may be cut into slices, each of which runs in a separate frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slicing {
     /// Anywhere.
@@ -105,7 +105,7 @@ pub struct JobId {
     pub job: u64,
 }
 
-/// Why no answer is given; that says nothing about the tasks.
+/// Why there is no answer; this implies nothing about the tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unanswered {
@@ -130,7 +130,7 @@ pub enum Unanswered {
     Choices {
         /// Index of the task, from 0.
         task: TaskIndex,
-        /// The most that are looked at.
+        /// The most that are supported.
         most: usize,
     },
     /// Jobs fit, but in the placement that was found a job has no moment to copy its data ([`Fault::Copy`]), with any colors.
@@ -251,7 +251,7 @@ impl Problem {
         Ok(problem.sharing(Sharing::Shared))
     }
 
-    /// Lets each slice of a job after its first take so much longer: the context switch and the cold caches (4.3.8).
+    /// Sets the additional time of each slice of a job after its first: the context switch and the cold caches (4.3.8).
     ///
     /// # Errors
     ///
@@ -265,14 +265,14 @@ impl Problem {
         Ok(self)
     }
 
-    /// Says whether instances may have colors in common.
+    /// Sets whether instances may have colors in common.
     #[must_use]
     pub fn sharing(mut self, sharing: Sharing) -> Problem {
         self.sharing = sharing;
         self
     }
 
-    /// Says how jobs may be cut.
+    /// Sets how jobs may be cut.
     #[must_use]
     pub fn slicing(mut self, slicing: Slicing) -> Problem {
         self.slicing = slicing;

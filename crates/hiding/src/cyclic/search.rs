@@ -62,25 +62,25 @@ pub enum Refutation {
     Demand(Cut),
     /// Jobs fit, but not with any colors and copies: each choice is in one of these, or gives one color away twice.
     Colors(Vec<Refuted>),
-    /// Jobs fit when slices go anywhere and cost nothing; with [`Slicing::WholeFrames`], or at the cost of slices, they do not.
-    /// The search was exhaustive, and no single cut says so. What the flow refuted is listed.
+    /// Jobs fit when slices go anywhere and cost nothing; with [`Slicing::WholeFrames`], or at the cost of slices, they
+    /// do not. The search was exhaustive, and no single cut proves this. The choices refuted by the flow are listed.
     Slices(Vec<Refuted>),
 }
 
-/// An answer: yes with its executive, no with the cuts that say why, or none.
+/// An answer: yes with its executive, no with the cuts that prove it, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "an answer that nobody reads protects nothing"]
+#[must_use = "an unread answer protects nothing"]
 pub enum Answer {
     /// All jobs fit, and no task meets a refresh.
     Schedulable(Box<Solution>),
     /// There is no such schedule in these frames.
     Unschedulable(Refutation),
-    /// This method does not answer; that says nothing about the tasks.
+    /// This method does not answer; this implies nothing about the tasks.
     Unsupported(Unanswered),
 }
 
 impl Answer {
-    /// Tells whether the answer is yes.
+    /// Returns whether the answer is yes.
     #[must_use]
     pub fn is_schedulable(&self) -> bool {
         matches!(self, Answer::Schedulable(_))
@@ -100,12 +100,13 @@ const NO_BOUND: u64 = 1 << 48;
 /// several instances, each job is executed by one of them from beginning to end, and each of its jobs is given the time to copy
 /// its globals. With [`Sharing::Private`] no color is given twice.
 ///
-/// Exact, up to the limits: a yes carries an executive that the independent checker has accepted, and proven bounds for what it
-/// minimizes; a no carries cuts. What the limits prevent is no answer. In the worst case the time grows exponentially
-/// with tasks and colors. Fewest slices are found quickly where the frame and the WCETs are multiples of a time that is not too
-/// small a part of a frame (round WCETs up to one); otherwise the slices are those of the flow, beside a weaker bound. Where slices
-/// cost something and the limit is reached, jobs are made longer by what some slices cost, rounded up, and cut for free; what
-/// the checker accepts of that, counting each slice, is an answer too, again beside a weaker bound.
+/// Exact, up to the limits: a yes carries an executive that the independent checker has accepted, and proven bounds for
+/// what it minimizes; a no carries cuts. At the limits there is no answer. In the worst case the time grows
+/// exponentially with tasks and colors. Fewest slices are found quickly where the frame and the WCETs are multiples of
+/// a time that is not too small a part of a frame (round WCETs up to one); otherwise the slices are those of the flow,
+/// beside a weaker bound. If slices have a cost and the limit is reached, jobs are extended by the cost of some slices,
+/// rounded up, and cut for free; a result that the checker accepts, counting each slice, is an answer too, again with a
+/// weaker bound.
 ///
 /// ```
 /// use memtint_hiding::cyclic::{Answer, Footprint, Frames, Limits, RefreshedMemory, Problem, RankOrder, color};
@@ -239,7 +240,7 @@ pub struct FewestSlices {
 
 /// Places all jobs with the fewest slices, when it is given which colors each task avoids, as for [`place`](super::place()).
 ///
-/// Obeys [`Problem::slicing`] and [`Problem::slice_cost`]. The inner result is `Err` where the flow says no.
+/// Obeys [`Problem::slicing`] and [`Problem::slice_cost`]. The inner result is `Err` if the flow refutes a placement.
 ///
 /// # Errors
 ///
@@ -269,7 +270,7 @@ pub fn fewest_slices(
     Ok(Ok(FewestSlices { placement, least: found.least, complete: found.complete, nodes: found.nodes }))
 }
 
-/// What is known of one number of copy tasks.
+/// Findings for one number of copy tasks.
 struct Level {
     best: Option<(Executive, u64)>,
     /// No schedule has fewer extra slices.
@@ -312,9 +313,9 @@ impl Level {
 }
 
 enum Outcome {
-    /// The flow says no, for all colors.
+    /// The flow refutes all colors.
     Refuted,
-    /// The slices say no, for all colors.
+    /// The slices refute all colors.
     Sliced,
     /// The limit was reached; no schedule has fewer extra slices than this.
     Open { least: u64 },
@@ -329,7 +330,7 @@ fn copies_possible(problem: &Problem) -> u32 {
     let tasks = problem.footprints.len();
     let each = |task: usize| problem.colors_needed(TaskIndex(task));
     match problem.sharing {
-        // Each copy takes colors that nobody else has; the task with the least needs can have the most.
+        // Each copy takes colors that no other instance has; the task with the least needs can have the most.
         Sharing::Private => {
             let needed: u32 = (0..tasks).map(each).sum();
             if needed == 0 {
@@ -357,7 +358,7 @@ fn instances_possible(problem: &Problem, task: usize) -> usize {
     }
 }
 
-/// All ways to have so many copy tasks: the instances of each task.
+/// All ways to have this number of copy tasks: the instances of each task.
 fn ways(problem: &Problem, copies: u32) -> Vec<Vec<usize>> {
     let mut ways = vec![(Vec::new(), copies as usize)];
     for task in 0..problem.footprints.len() {
@@ -581,7 +582,7 @@ fn tuples(problem: &Problem, task: usize, instances: usize) -> Option<Vec<Tuple>
     Some(tuples.into_iter().map(|tuple| tuple.into_iter().map(|at| sets[at]).collect()).collect())
 }
 
-/// All sets of so many colors; `None` when there are too many.
+/// All sets of `count` colors; `None` when there are too many.
 fn sets(colors: u32, count: u32) -> Option<Vec<ColorSet>> {
     let mut sets = vec![(0u64, 0)];
     for _ in 0..count {

@@ -1,10 +1,11 @@
 //! The fewest slices: a best-first branch and bound over frames.
 //!
-//! A node is the beginning of a frame, with what is left of each open job and which colors each task may still have; a branch
-//! is what runs in the frame. Times are multiples of the greatest common divisor of the frame, all demands and the cost of a
-//! slice: for a given choice of who runs where, amounts are a flow, and a flow has a solution in such multiples. Nodes are
-//! bounded below by the slices so far and the fewest that the rest needs when colors are forgotten, which is computed
-//! backwards over all states when there are not too many, and else counted frame by frame. Equal nodes are kept once.
+//! A node is the beginning of a frame, with the rest of each open job and the colors that each task may still have; a
+//! branch is the work of the frame. Times are multiples of the greatest common divisor of the frame, all demands and
+//! the cost of a slice: for a given assignment of tasks to frames, amounts are a flow, and a flow has a solution in
+//! such multiples. The lower bound of a node is its slices so far plus the fewest that the rest needs without colors.
+//! That number is computed backwards over all states when there are not too many, and else counted frame by frame.
+//! Equal nodes are kept once.
 
 use crate::cyclic::flow::{Placement, Portion};
 use crate::cyclic::problem::{ColorSet, Problem, Sharing, Slicing};
@@ -17,9 +18,10 @@ use std::collections::{BinaryHeap, HashMap};
 /// The colors of each instance of a task: one way to give it colors.
 pub(crate) type Tuple = Vec<ColorSet>;
 
-/// What a search has found.
+/// The result of a search.
 pub(crate) struct Found {
-    /// The slices, extra ones only, the placement and the colors; `None` when nothing below the given bound is there or found.
+    /// The slices, extra ones only, the placement and the colors; `None` when nothing below the given bound exists or
+    /// was found.
     pub(crate) best: Option<(u64, Placement, Vec<Tuple>)>,
     /// No schedule has fewer extra slices, in what was searched.
     pub(crate) least: u64,
@@ -29,7 +31,7 @@ pub(crate) struct Found {
     pub(crate) nodes: u64,
 }
 
-/// States that the bound without colors may look at.
+/// The most states of the bound without colors.
 const RELAXED_MAX: usize = 200_000;
 /// Steps that finding what can run in one frame may take.
 const FILL_MAX: u64 = 1 << 18;
@@ -38,7 +40,7 @@ const RELAXED_STEPS_MAX: u64 = 1 << 23;
 /// Steps that finding what can run may take for each node that a search may make, beside one frame. Most ways on lead to nodes that
 /// there are already, so that the number of nodes is no limit to the time.
 const STEPS_PER_NODE: u64 = 64;
-/// Ways to share jobs across the origin that are looked at.
+/// The most ways to share jobs across the origin.
 const ROOTS_MAX: u64 = 1 << 12;
 
 /// A job in frames counted from the origin.
@@ -72,13 +74,13 @@ struct State {
     across: Vec<Option<Across>>,
 }
 
-/// A state without its colors: the frame, what is left of each job, and how jobs are shared across the origin.
+/// A state without its colors: the frame, the rest of each job, and the sharing of jobs across the origin.
 type Uncolored = (u64, Vec<u64>, Vec<Option<Across>>);
 
-/// What runs in a frame: a task and its quanta.
+/// The work of a frame: tasks and their quanta.
 type Branch = Vec<(usize, u64)>;
 
-/// What can run in a frame, while it is found.
+/// The search for the possible work of a frame.
 struct Filling<'a> {
     left: &'a [u64],
     /// For each task whether its job has to be complete with this frame.
@@ -159,7 +161,7 @@ impl<'a> Slicer<'a> {
         self.candidates = candidates;
     }
 
-    /// Looks for fewer extra slices than `below`, making at most so many nodes.
+    /// Searches for fewer extra slices than `below`, with at most `nodes_max` nodes.
     pub(crate) fn search(&self, below: u64, nodes_max: u64) -> Found {
         let jobs = self.problem.jobs.len() as u64;
         let given_up = |least: u64, nodes: usize| Found {
@@ -284,7 +286,7 @@ impl<'a> Slicer<'a> {
         shares
     }
 
-    /// Tells whether slices as long as frames make up what comes before the origin, so that more can follow.
+    /// Returns whether the part before the origin consists of slices as long as frames, so that more can follow.
     fn whole_frames(&self, before: u64, after: u64) -> bool {
         let step = self.size.saturating_sub(self.cost);
         after > self.cost && before >= self.size && step > 0 && u64::is_multiple_of(before - self.size, step)
@@ -502,7 +504,7 @@ impl<'a> Slicer<'a> {
     }
 }
 
-/// What is left of a job after a slice; one that is not its last makes the next longer.
+/// The rest of a job after a slice; a slice that is not the last makes the next longer.
 fn rest_of(left: u64, time: u64, cost: u64) -> u64 {
     if time == left { 0 } else { left - time + cost }
 }

@@ -1,4 +1,4 @@
-//! What comes out: who runs when, what is refreshed when; and the dissertation's order of doing it.
+//! Cyclic executives: the times of slices and refreshes; and the dissertation's order of construction.
 
 use crate::cyclic::flow::{Cut, Placement, place};
 use crate::cyclic::frames::Frames;
@@ -42,7 +42,7 @@ pub struct Refresh {
     pub end: Picoseconds,
 }
 
-/// A cyclic executive with colors: what happens in one cycle, over and over.
+/// A cyclic executive with colors: one cycle, which repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Executive {
     /// The cycle `L`.
@@ -207,7 +207,7 @@ pub fn available_colors(occupied: ColorSet, colors: u32) -> ColorSet {
     ColorSet(all & !occupied.0)
 }
 
-/// A placement that did not look at colors, and the colors that it happens to leave.
+/// A placement made without regard to colors, and the colors that it happens to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThenAvoid {
     /// The placement.
