@@ -69,16 +69,16 @@ impl BankTimings {
 /// How far a controller that prefers row hits lets requests overtake an older one of the same bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitCap {
-    /// So many overtake each request (N_cap of Kim et al. 2014).
+    /// The number of requests that overtake each request (N_cap of Kim et al. 2014).
     EachRequest(u64),
-    /// So many are served of a row, once it is open, while an older request waits for another row.
+    /// The number of requests served from an open row while an older request waits for another row.
     EachRow(u64),
 }
 
 impl HitCap {
-    /// Requests that overtake one in a bank of so many other cores, at most. Of the row that is open when it comes only a core
-    /// that has no older request can ask, so that the rows to count are no more than the cores: that row and one that each of
-    /// the others opens, or one that each opens.
+    /// The most requests that overtake one in a bank that `sharers` other cores use. Only a core without an older
+    /// request can access the row that is open when the request comes. So the rows to count are at most the number of
+    /// cores: that row and one opened by each of the others, or one opened by each.
     fn overtaking(self, sharers: u128) -> u128 {
         match self {
             HitCap::EachRequest(most) => most.into(),
@@ -97,12 +97,12 @@ impl HitCap {
 ///   conflict  +  s (conflict + (n - 1) d)  +  N (hit + (n - 1) d)  +  n d
 /// ```
 ///
-/// longer than alone. Between its arrival and its RD or WR the bank serves, one after the other, at most the `s` requests that
-/// are older, `N` that overtake it, all of them hits since only the oldest request opens a row, and itself; the bank does not
-/// rest meanwhile, so that the time is at most the sum of the distances of those RD and WR, the first of them
-/// counted from one before the arrival. To each of them a core that is not its own adds at most `d`, as in
-/// [`Banks`](crate::Banks); it may have gone on to another bank by then, so all cores are counted. The conflict that stands alone is the request's
-/// own: others may have closed its row, and a WCET found alone may rest on hits.
+/// longer than alone. Between its arrival and its RD or WR the bank serves, one after the other, at most the `s`
+/// requests that are older, `N` that overtake it, all of them hits since only the oldest request opens a row, and
+/// itself; the bank does not rest meanwhile, so that the time is at most the sum of the distances of those RD and WR,
+/// the first of them counted from one before the arrival. To each of them every other core adds at most `d`, as in
+/// [`Banks`](crate::Banks); a core may have moved on to another bank by then, so all cores are counted. The first
+/// conflict is that of the request itself: others may have closed its row, and a WCET measured alone may rest on hits.
 ///
 /// Bound by jobs: all that the others request in the window, each of a sharer `max(conflict, d)`, each of another core `d`, and
 /// one's own conflicts.
@@ -204,8 +204,8 @@ pub struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    /// Makes a buffer of so many entries, which is drained, although reads wait, from `drain_at` waiting writes on until no more than
-    /// `drain_to` wait.
+    /// Makes a buffer of `entries` entries. From `drain_at` waiting writes on it is drained, even if reads wait, until
+    /// at most `drain_to` remain.
     ///
     /// # Errors
     ///
@@ -232,14 +232,14 @@ impl WriteBuffer {
 /// Another core, with its requests at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParallelNeighbour {
-    /// What it asks of the memory.
+    /// Its memory demand.
     pub core: Neighbour,
     /// The most reads that it has on their way at once: what its misses' registers (MSHR) allow.
     pub requests_at_once_max: u32,
 }
 
-/// Interference of cores that have several requests on their way, under a controller that serves reads before writes and drains
-/// writes in batches, after Yun, Pellizzoni and Valsan 2015 (ECRTS): banks are each core's own.
+/// Interference of cores that have several requests on their way, under a controller that serves reads before writes
+/// and drains writes in batches, after Yun, Pellizzoni and Valsan 2015 (ECRTS): each core has private banks.
 ///
 /// Between banks the oldest read goes first; a write waits in a buffer and is served when no read waits, or in a batch
 /// ([`WriteBuffer`]). Each line that a core reads pushes at most one line out of its cache (write-back, write-allocate), and only
@@ -249,22 +249,23 @@ pub struct ParallelNeighbour {
 ///   R read  +  (entries - drain_to + 1 + R + 1) write  +  (2 + floor(R / (drain_at - drain_to))) turn
 /// ```
 ///
-/// more than alone: the older reads; what is in the buffer above the mark, one write that was begun without need, and what is pushed
-/// out while it waits, since in that time a core has no more reads complete, and begins no more, than it may have on their way, and this
-/// core the one. The batches: one that was under way or the one write, one that was all but due, and one for each
-/// `drain_at - drain_to` writes that come after. For `k` reads together `k` times as much is enough; all other bounds follow from the
-/// lines of all cores in the window:
+/// longer than alone. The terms are the older reads; the buffered writes above the mark, one write that was begun
+/// without need, and the writes pushed out while it waits, since in that time a core neither completes nor begins more
+/// reads than it may have on their way, and this core only the one. The batches are the one under way or the one write,
+/// one that was almost due, and one for each later `drain_at - drain_to` writes. `k` reads together wait for at most
+/// `k` times this; all other bounds follow from the lines of all cores in the window:
 ///
 /// ```text
 ///   writes by jobs:  (entries - drain_to + 1 + own + others) write  +  (2 + floor((own + others) / batch)) turn
 ///   all by jobs:     others max(read, write) + (entries - drain_to + 1 + own) write + (2 + floor((own + others) / batch)) turn
 /// ```
 ///
-/// The delay is the least of reads and writes by requests, reads by requests with writes by jobs, and all by jobs. To the lines
-/// of this core as many are added as it has on their way when a window begins.
+/// The delay is the least of reads and writes by requests, reads by requests with writes by jobs, and all by jobs. The
+/// lines of this core include those on their way when a window begins.
 ///
-/// The paper has the same causes (all older reads of the other cores, a batch of writes) and lets commands of other banks overlap; this
-/// is ours, and counts each request in full. It supposes that a core whose reads are delayed by so much in sum is not delayed by more.
+/// The paper has the same causes (all older reads of the other cores, a batch of writes) and lets commands of other
+/// banks overlap; our bound counts each request in full. It assumes that a core is delayed by at most the sum of the
+/// delays of its reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParallelBanks {
     /// Longest delay of a read by one read to another bank: see [`BankTimings::request_delay`].

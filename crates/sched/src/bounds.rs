@@ -1,6 +1,6 @@
-//! Utilization bounds: quick, sufficient, and only for the tasks their theorems are about.
+//! Utilization bounds: quick, sufficient, and only for the tasks that their theorems cover.
 //!
-//! None of them says no. A set outside of the preconditions is [`Unsupported::Precondition`], one above the bound
+//! None of them answers no. A set outside of the preconditions is [`Unsupported::Precondition`], one above the bound
 //! [`Unsupported::Inconclusive`]; ask [`fixed_priority`](crate::fixed_priority) or
 //! [`quick_processor_demand`](crate::quick_processor_demand) then. All comparisons are of exact rationals.
 

@@ -1,16 +1,17 @@
 //! An independent checker of schedules.
 //!
-//! It shares no code with the analyses and none with the generator of schedules; it reads a task set, a policy and a list of
-//! runs, and nothing else. What it accepts is proved to be a schedule of this set in its window: every job that arrives
-//! runs after its arrival, one at a time, for exactly its WCET, within its deadline; the processor is never idle while
-//! a job waits; and nobody runs while somebody of higher rank waits (or, without preemption, starts while one does).
+//! It shares no code with the analyses and none with the generator of schedules; it reads a task set, a policy and a
+//! list of runs, and nothing else. An accepted list is proved to be a schedule of this set in its window: every job
+//! that arrives runs after its arrival, one at a time, for exactly its WCET, within its deadline; the processor is
+//! never idle while a job waits; and no job runs while one of higher rank waits (or, without preemption, starts while
+//! one does).
 
 use crate::fixed::Preemption;
 use crate::schedule::{Coverage, Policy, Run, Schedule};
 use crate::task::{Task, TaskIndex, TaskSet};
 use memtint_units::Picoseconds;
 
-/// What a checker has seen in a schedule that it accepts.
+/// Statistics of an accepted schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
     /// Jobs whose deadline is in the window; all were met.
@@ -121,7 +122,7 @@ pub enum Violation {
         /// The job.
         job: u64,
     },
-    /// The window is not what the schedule says that it is.
+    /// The window contradicts the schedule's statement about it.
     #[error("window: {found} found; {accepted}")]
     Window {
         /// The window found.

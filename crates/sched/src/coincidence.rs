@@ -158,7 +158,7 @@ impl<'a> Coincidences<'a> {
         Ok(Some(Simplex { room, excess, longest: window(longest, TaskIndex(0))? }))
     }
 
-    /// The excess bandwidth whose simplex has so many points, by its volume.
+    /// The excess bandwidth whose simplex has `points` points, by its volume.
     pub(crate) fn excess_of(&self, points: u128) -> Option<u128> {
         let room = self.room(0)?;
         let corner = |excess: u128, (task, dimension): (&&Task, u128)| {
@@ -173,13 +173,13 @@ impl<'a> Coincidences<'a> {
         u128::try_from(bandwidth).expect("a budget within the period").saturating_sub(self.load)
     }
 
-    /// No window longer than this can fall short of a bandwidth of so much more than the utilization.
+    /// No window longer than this can fall short of a bandwidth that exceeds the utilization by `excess`.
     pub(crate) fn longest(&self, excess: u128) -> Result<u64, Unsupported> {
         Ok(self.simplex(excess)?.map_or(0, |simplex| simplex.longest))
     }
 
-    /// Visits all windows beyond `from` of which a resource can fall short whose bandwidth is so much more than the utilization, and
-    /// some others. `false` where numbers do not fit.
+    /// Visits all windows beyond `from` in which a resource whose bandwidth exceeds the utilization by `excess` can
+    /// fall short, and some others. `false` if numbers do not fit.
     ///
     /// `from` is not before the first deadline of any task.
     pub(crate) fn each(

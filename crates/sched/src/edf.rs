@@ -21,7 +21,7 @@ use num_integer::Integer;
 use num_rational::Ratio;
 use std::cmp::Ordering;
 
-/// What a demand test has looked at before it said yes.
+/// The extent of a demand test that answered yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DemandTest {
     /// No window longer than this can be the first that is overloaded.
@@ -64,13 +64,13 @@ pub fn quick_processor_demand_with(set: &TaskSet, terms: &[Interference], effort
     Demand::with(set, terms).decide(effort, Demand::backwards)
 }
 
-/// Finds the worst response time of one task under EDF, whatever its deadline does to itself. Phases are not used.
+/// Finds the worst response time of one task under EDF, regardless of its deadline. Phases are not used.
 ///
 /// Jobs with equal deadlines go in the order that is worst for this task.
 ///
 /// # Errors
 ///
-/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too long to be looked at.
+/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too long to be searched.
 ///
 /// # Panics
 ///
@@ -146,7 +146,7 @@ impl<'a> Demand<'a> {
         self.terms.iter().map(|term| term.rate(&lines())).fold(self.set.utilization(), |sum, rate| sum + rate)
     }
 
-    /// With terms that are only bounds, a load that is not below 1 tells nothing.
+    /// With terms that are only bounds, a load that is not below 1 is inconclusive.
     fn overestimated(&self) -> Option<Unsupported> {
         if self.terms.iter().all(Interference::regular) || self.load() == Ordering::Less {
             return None;
@@ -154,7 +154,7 @@ impl<'a> Demand<'a> {
         Some(Unsupported::Load(self.utilization()))
     }
 
-    /// Delays by the end of a window in which so many jobs of each task count.
+    /// Delays by the end of a window in which `jobs` jobs of each task count.
     fn delays(&self, length: u64, jobs: impl Fn(&Task) -> u64) -> u128 {
         if self.terms.is_empty() {
             return 0;
@@ -341,11 +341,11 @@ impl<'a> Demand<'a> {
 
     fn backwards(&self, last: u64, steps: &mut Steps, windows: &mut u64) -> Result<Overfull, Unsupported> {
         let found = self.quick_search(last, steps, windows)?;
-        debug_assert!(self.each_deadline_agrees(last, found), "QPA says other than each deadline");
+        debug_assert!(self.each_deadline_agrees(last, found), "QPA contradicts the test of each deadline");
         Ok(found)
     }
 
-    /// Whether looking at each deadline says the same, where they are few.
+    /// Whether the test of each deadline agrees, if deadlines are few.
     fn each_deadline_agrees(&self, last: u64, quick: Overfull) -> bool {
         let found = self.each_deadline(last, &mut Steps::compared(), &mut 0);
         found.map_or(true, |found| found.is_some() == quick.is_some())
@@ -418,7 +418,7 @@ impl<'a> Demand<'a> {
         let alone = Picoseconds(jitter + task.wcet().0);
         let mut worst = Response { task: index, response: alone, job: 0, window: Picoseconds(task.wcet().0), jobs: 0 };
         let first = |task: &Task| task.deadline().0 as i64 - task.jitter().0 as i64;
-        // The next release at which a deadline of anybody is that of the job: x = released - J + D.
+        // The next release at which some task's deadline coincides with the job's: x = released - J + D.
         let next = |other: &Task| {
             let (first, period) = (first(other) - first(task), other.period().0);
             match u64::try_from(first) {
@@ -462,8 +462,8 @@ impl<'a> Demand<'a> {
         Ok(worst)
     }
 
-    /// Completion, in the window, of the job that may be released at `released`, its jitter used up, when so many jobs of each task
-    /// are due with it. `from` is at most the completion.
+    /// Completion, in the window, of the job that may be released at `released`, its jitter used up, when `jobs` jobs
+    /// of each task are due with it. `from` is at most the completion.
     fn completion(
         &self,
         index: TaskIndex,

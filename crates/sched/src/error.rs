@@ -3,7 +3,7 @@
 use crate::task::TaskIndex;
 use memtint_units::{Picoseconds, spell_picoseconds};
 
-/// Tells why input is refused. Every message names the task, the field, what was found and what is accepted.
+/// Reasons why input is refused. Every message names the task, the field, the value found and the values accepted.
 ///
 /// A task set that is valid but cannot be scheduled is no error: see [`Verdict`](crate::Verdict).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,14 +24,14 @@ pub enum SchedError {
         most: u64,
     },
     /// A task has no name.
-    #[error("task {index} (counted from 0): name is \"\"; accepted is a name of its own for each task")]
+    #[error("task {index} (counted from 0): name is \"\"; accepted is a unique name for each task")]
     Nameless {
         /// Its index in the set, from 0.
         index: TaskIndex,
     },
     /// Two tasks have one name.
     #[error(
-        "task {task:?}: name is that of task {first} (counted from 0) too; accepted is a name of its own for each task"
+        "task {task:?}: name is that of task {first} (counted from 0) too; accepted is a unique name for each task"
     )]
     Twice {
         /// The name.
@@ -47,7 +47,7 @@ pub enum SchedError {
         "priority order: {found:?} found; accepted is each index from 0 to {last} once, the highest priority first"
     )]
     Order {
-        /// What was given.
+        /// The order given.
         found: Vec<TaskIndex>,
         /// The last index of the set.
         last: TaskIndex,

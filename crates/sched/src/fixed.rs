@@ -1,9 +1,9 @@
 //! Fixed priority: worst-case response times, preemptive and not, for any deadlines.
 //!
-//! Preemptive: Joseph and Pandya 1986 for the first job, Lehoczky 1990 for deadlines beyond the period (every job of the
-//! busy window is looked at), Tindell, Burns and Wellings 1994 for release jitter and blocking. Not preemptive: George,
-//! Rivierre and Spuri 1996, in the form of Davis, Burns, Bril and Lukkien 2007, who showed that looking at the first job
-//! alone, as was done for CAN from 1994 on, is wrong even when no deadline exceeds its period.
+//! Preemptive: Joseph and Pandya 1986 for the first job, Lehoczky 1990 for deadlines beyond the period (every job of
+//! the busy window is tested), Tindell, Burns and Wellings 1994 for release jitter and blocking. Not preemptive:
+//! George, Rivierre and Spuri 1996, in the form of Davis, Burns, Bril and Lukkien 2007, who showed that looking at the
+//! first job alone, as was done for CAN from 1994 on, is wrong even when no deadline exceeds its period.
 //!
 //! Both are exact for sporadic tasks without blocking: a pattern of arrivals exists in which a job takes just as long.
 //! Time is discrete, 1 ps: a job of lower priority that cannot be preempted has begun at least 1 ps before the critical
@@ -19,7 +19,7 @@ use num_integer::Integer;
 use num_rational::Ratio;
 use std::cmp::Ordering;
 
-/// Who goes first: indices of tasks, the highest priority first, each once.
+/// An order of priorities: indices of tasks, the highest priority first, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Priorities {
     order: Vec<TaskIndex>,
@@ -42,7 +42,7 @@ impl Priorities {
     ///
     /// # Errors
     ///
-    /// [`SchedError::Order`] unless each index of the set is there once.
+    /// [`SchedError::Order`] unless the order has each index of the set once.
     pub fn given(set: &TaskSet, order: Vec<TaskIndex>) -> Result<Priorities, SchedError> {
         let mut sorted = order.clone();
         sorted.sort_unstable();
@@ -80,7 +80,7 @@ pub enum Preemption {
 pub enum WorstCase {
     /// No job takes longer.
     Bounded(Response),
-    /// The tasks of this and higher priority need this part of the processor, more than 1: response times grow without bound.
+    /// The utilization of the tasks of this and higher priority, above 1: response times are unbounded.
     Unbounded(Ratio<BigUint>),
 }
 
@@ -88,7 +88,7 @@ pub enum WorstCase {
 ///
 /// # Errors
 ///
-/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too long to be looked at.
+/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too long to be searched.
 ///
 /// # Panics
 ///
@@ -297,7 +297,7 @@ impl<'a> Level<'a> {
         self.terms.iter().map(|term| term.rate(&lines())).fold(utilization(self.members()), |sum, rate| sum + rate)
     }
 
-    /// With terms that are only bounds, a load that is not below 1 tells nothing.
+    /// With terms that are only bounds, a load that is not below 1 is inconclusive.
     fn overestimated(&self) -> Option<Unsupported> {
         if self.terms.iter().all(Interference::happens) || self.load() == Ordering::Less {
             return None;
@@ -305,7 +305,7 @@ impl<'a> Level<'a> {
         Some(Unsupported::Load(self.utilization()))
     }
 
-    /// Delays in a window in which so many own jobs count.
+    /// Delays in a window in which `own` own jobs count.
     fn delays(&self, own: u128, window: u64) -> u128 {
         if self.terms.is_empty() {
             return 0;
@@ -392,7 +392,7 @@ impl<'a> Level<'a> {
         Ok(end)
     }
 
-    /// Looks at the jobs of the busy window in order, until all are seen or `see` says no; gives their number.
+    /// Visits the jobs of the busy window in order, until the last or until `see` returns false; gives their number.
     fn each_job(&self, effort: Effort, mut see: impl FnMut(Response) -> bool) -> Result<u64, Unsupported> {
         let mut steps = Steps::new(self.index, effort);
         let jobs = self.jobs(&mut steps)?;
@@ -413,7 +413,7 @@ impl<'a> Level<'a> {
         }
     }
 
-    /// An upper limit of the jobs that need to be looked at.
+    /// An upper limit of the jobs that need to be tested.
     ///
     /// With a utilization of 1 and any blocking or jitter the busy window never ends, but then
     /// `completion(q + H / T) = completion(q) + H`, with `H` the hyperperiod of the level, so one hyperperiod is all.

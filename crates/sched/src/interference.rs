@@ -1,5 +1,5 @@
-//! What delays a core beside its own tasks, as terms that are added to the same fixed point: refresh, the other cores'
-//! use of the memory, and a bandwidth regulator.
+//! Delays of a core besides its tasks, as terms that are added to the same fixed point: refresh, the other cores' use
+//! of the memory, and a bandwidth regulator.
 //!
 //! A term is a function of the length of a window and of the cache lines that the core's own jobs move in it. It bounds the
 //! time for which the core stands still in any such window, so terms can be combined: the window of a response
@@ -12,11 +12,11 @@
 //! and under EDF the demand of each window is the work due in it and the delays in it (Jeffay and Stone 1993, who do
 //! this for interrupts).
 //!
-//! Refresh is known to happen: with it alone a no remains a no. The other two are bounds from above: what fits with them
-//! is schedulable, what does not is [`Unsupported::Bound`]. Whatever their theorems ask for and a set or platform does not
-//! have is [`Unsupported::Precondition`] or [`Unsupported::Platform`].
+//! Refresh is known to happen: with it alone a no remains a no. The other two are upper bounds: a set that fits with
+//! them is schedulable, one that does not is [`Unsupported::Bound`]. A requirement of their theorems that a set or
+//! platform does not meet is [`Unsupported::Precondition`] or [`Unsupported::Platform`].
 //!
-//! Published forms that are wrong are there as [`Form::AsPrinted`], to be compared and not to be used.
+//! [`Form::AsPrinted`] has published forms that are wrong, for comparison only.
 
 use crate::banks::{ParallelBanks, SharedBanks};
 use crate::error::SchedError;
@@ -57,13 +57,13 @@ impl Granularity {
 /// The most refresh commands by which DDR3 and DDR4 can be ahead of and behind their time together (8 and 8).
 pub const MOVED_MAX: u64 = 16;
 
-/// Refresh, for which the core stands still again and again.
+/// Refresh, which stalls the core periodically.
 ///
-/// It is a task of the highest priority: each `period` it takes `stall`, at unknown phase. The core is taken to stand still for all of
-/// it, as if it needed the rank all the time; this is exact for a core that does.
+/// It is a task of the highest priority: each `period` it takes `stall`, at unknown phase. The model stalls the core
+/// for all of it, as if it always needed the rank; this is exact for a core that does.
 ///
-/// The stall includes the time to open rows again. It is tRP + tRCD for each bank in which the core has a row open (paper
-/// 004 writes tRP + tRAS, which is no less: errata E5), and rests on a WCET that was found with rows closed at the start.
+/// The stall includes the time to open rows again. It is tRP + tRCD for each bank in which the core has a row open,
+/// given a WCET that was found with rows closed at the start. [Pan18, §5.3.8] has tRP + tRAS, which is no less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refresh {
     period: u64,
@@ -111,7 +111,8 @@ impl Refresh {
         Refresh::auto(t_ret, burst, t_reopen)
     }
 
-    /// Lets commands come early or late, by so many places together (0 to [`MOVED_MAX`]): as many more can meet a window.
+    /// Lets commands come early or late, by `commands` places together (0 to [`MOVED_MAX`]): that many more can fall
+    /// into a window.
     ///
     /// # Errors
     ///
@@ -140,7 +141,7 @@ impl Refresh {
         Picoseconds(self.stall)
     }
 
-    /// Gives the part of the processor that it takes.
+    /// Gives its utilization.
     #[must_use]
     pub fn rate(&self) -> Ratio<BigUint> {
         Ratio::new(self.stall.into(), self.period.into())
@@ -177,9 +178,9 @@ impl Refresh {
 
 /// Gives the time of a burst that refreshes some ranks once, all commands back to back.
 ///
-/// Corrected: [`REF_COMMANDS`] of `t_rfc`, once or for each rank, as the order says. As printed
-/// ([Pan18, §5.3.4]: "less than 0.2 ms for a 2Gb DRAM chip with 8 ranks"), the commands of one rank are shared by all,
-/// an eighth of what Table 5.1 asks for (errata E22).
+/// Corrected: [`REF_COMMANDS`] of `t_rfc`, once or for each rank, depending on the order. As printed ([Pan18, §5.3.4]:
+/// "less than 0.2 ms for a 2Gb DRAM chip with 8 ranks"), the commands of one rank are shared by all, an eighth of the
+/// requirement in Table 5.1.
 ///
 /// # Errors
 ///
@@ -277,16 +278,16 @@ impl BankTimings {
     }
 }
 
-/// What another core asks of the memory.
+/// The memory demand of another core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its tasks, with their lines; `None` when nothing is known of them. They are taken to meet their deadlines: what is
-    /// found holds if that is found for each core.
+    /// Its tasks, with their lines; `None` when they are unknown. They are assumed to meet their deadlines: the results
+    /// hold if each core's tasks are found to do so.
     pub tasks: Option<TaskSet>,
     /// Its regulator, if it has one.
     pub regulator: Option<Regulator>,
-    /// Lines of other cores' budgets, the one that is looked at among them, that it and its neighbours can have reclaimed in a period
-    /// beside their own; with a regulator that reclaims.
+    /// Lines of other cores' budgets, including the analyzed core's, that it and its neighbours can have reclaimed in a
+    /// period in addition to their own; with a regulator that reclaims.
     pub donated: u64,
 }
 
@@ -389,9 +390,9 @@ fn least<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
 /// multi-core systems"): the lesser of a bound by the requests of this core (each waits for one request of each other
 /// core) and a bound by the jobs of the others (all that they request in the window).
 ///
-/// Only what cores with banks of their own do to each other: in banks that cores share, requests are reordered, see
-/// [`SharedBanks`]. Cores must have one request at a time: the bound is too small for caches that do not block
-/// (Yun, Pellizzoni and Valsan 2015), see [`ParallelBanks`]. To the requests of this core one is added: that of
+/// It covers only the interference between cores with disjoint banks: in banks that cores share, requests are
+/// reordered, see [`SharedBanks`]. Cores must have one request at a time: the bound is too small for caches that do not
+/// block (Yun, Pellizzoni and Valsan 2015), see [`ParallelBanks`]. The requests of this core include one more: that of
 /// a lower priority which the core still waits for when a window begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Banks {
@@ -451,8 +452,8 @@ pub enum Interference {
 }
 
 impl Interference {
-    /// Gives the longest time for which the core stands still for this cause in any window of a length in which it moves so many lines
-    /// (saturating).
+    /// Gives the longest time for which this cause stalls the core in any window of a length in which it moves `lines`
+    /// lines (saturating).
     #[must_use]
     pub fn delay(&self, length: Picoseconds, lines: u128) -> u128 {
         match self {
@@ -464,7 +465,7 @@ impl Interference {
         }
     }
 
-    /// Gives the part of the processor that it takes in the long run, at most, when so many lines are moved per picosecond.
+    /// Gives its largest utilization in the long run, when `lines` lines are moved per picosecond.
     #[must_use]
     pub fn rate(&self, lines: &Ratio<BigUint>) -> Ratio<BigUint> {
         match self {
@@ -476,7 +477,7 @@ impl Interference {
         }
     }
 
-    /// As [`Interference::delay`], without what comes after the end of the window.
+    /// As [`Interference::delay`], without the part after the end of the window.
     pub(crate) fn within(&self, length: u64, lines: u128) -> u128 {
         match self {
             Interference::Refresh(refresh) => refresh.within(length),
@@ -484,12 +485,12 @@ impl Interference {
         }
     }
 
-    /// As [`Interference::delay`], of whatever size; only refresh is asked for windows beyond 64 bits.
+    /// As [`Interference::delay`], of any size; only refresh occurs with windows beyond 64 bits.
     pub(crate) fn delay_exact(&self, length: &BigUint, lines: &BigUint) -> BigUint {
         match self {
             Interference::Refresh(refresh) => refresh.delay_exact(length),
             other => {
-                let length = Picoseconds(u64::try_from(length).expect("a window that was looked at"));
+                let length = Picoseconds(u64::try_from(length).expect("a window within the limit"));
                 other.delay(length, u128::try_from(lines).unwrap_or(u128::MAX)).into()
             }
         }
@@ -527,7 +528,7 @@ impl Interference {
         }
     }
 
-    /// Gives the other cores that it knows of.
+    /// Gives the other cores that it takes into account.
     #[must_use]
     pub fn neighbours(&self) -> Vec<&Neighbour> {
         match self {
@@ -538,7 +539,7 @@ impl Interference {
         }
     }
 
-    /// What the set or the platform does not have and the theorem asks for.
+    /// A requirement of the theorem that the set or the platform does not meet.
     fn refused(&self, set: &TaskSet, preemptive: bool) -> Option<Unsupported> {
         let needs = match self {
             Interference::Refresh(_) => return None,

@@ -28,11 +28,11 @@ pub enum Evidence {
     Demand(DemandTest),
 }
 
-/// Decides whether every job meets its deadline under a policy; a yes comes with a schedule that an independent checker has
-/// replayed and accepted. The schedule holds at most `jobs_max` jobs, and says which window that is.
+/// Decides whether every job meets its deadline under a policy; a yes comes with a schedule that an independent checker
+/// has replayed and accepted. The schedule has at most `jobs_max` jobs, and states its window.
 ///
 /// Should the checker refuse what the analysis accepts, the answer is [`Unsupported::Contradiction`]: one of the two is
-/// wrong, and neither is believed.
+/// wrong, and neither is trusted.
 ///
 /// # Panics
 ///

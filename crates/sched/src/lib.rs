@@ -1,11 +1,11 @@
 //! Real-time analysis: whether every job meets its deadline, and why.
 //!
-//! What it is for: task sets on one processor, judged exactly. All arithmetic is on integers and exact rationals; no
+//! This crate judges task sets on one processor exactly. All arithmetic is on integers and exact rationals; no
 //! floating-point number takes part in a verdict. A [`Verdict`] is yes with its evidence, no with the task, the window
 //! and the demand that exceeds it, or *unsupported* with the reason, which is never reported as a no.
 //!
-//! What it deliberately does not do: it never looks at a simulation, neither memtint's nor its own tests', which exist to
-//! contradict it; it reads no files and prints nothing. A processor here switches jobs at no cost.
+//! It deliberately uses no simulation, neither memtint's nor that of its tests, which exist to contradict it; it reads
+//! no files and prints nothing. Context switches cost nothing here.
 //!
 //! Arrivals: tasks are sporadic, that is, periods are least distances, and any phases can happen. Where phases are given
 //! and differ, a yes still holds, and a no becomes [`Unsupported::Phases`]; [`judge_phases`] is for exactly those phases.
@@ -77,7 +77,7 @@ pub use sensitivity::{Limit, Scaled, Scaling, edf_scaling, fixed_priority_scalin
 pub use task::{TIME_MAX, Task, TaskIndex, TaskSet, TaskSpec};
 pub use verdict::{AnalysisLimits, Cause, Effort, Overload, Response, Unsupported, Verdict};
 
-/// What analyses of other crates are built from: demand in windows, and the count of steps.
+/// Parts for analyses of other crates: demand in windows, and the count of steps.
 pub mod parts {
     pub use crate::edf::Demand;
     pub use crate::task::utilization;

@@ -1,9 +1,10 @@
 //! Earliest deadline first without preemption: a job that has begun is not interrupted, and the processor never idles while
 //! one waits.
 //!
-//! Jeffay, Stanat and Martel 1991 (theorem 4.1) for deadlines at the ends of periods; George, Rivierre and Spuri 1996 (INRIA
-//! RR-2966) for any deadlines: a sporadic set is schedulable exactly when every window `t` that ends at a deadline holds the
-//! work due in it, `h(t) <= t`, and, for each task with `D_i > t`, what is left of its job that began 1 ps before as well:
+//! Jeffay, Stanat and Martel 1991 (theorem 4.1) for deadlines at the ends of periods; George, Rivierre and Spuri 1996
+//! (INRIA RR-2966) for any deadlines: a sporadic set is schedulable exactly when every window `t` that ends at a
+//! deadline holds the work due in it, `h(t) <= t`, and, for each task with `D_i > t`, also the rest of its job that
+//! began 1 ps before:
 //!
 //! ```text
 //!   h(t) + C_i - 1 <= t
@@ -74,25 +75,27 @@ fn refused(set: &TaskSet) -> Option<Unsupported> {
     set.indexed().find_map(refuse)
 }
 
-/// Finds the worst response time of one task under EDF without preemption, whatever its deadline does to itself. Phases are
+/// Finds the worst response time of one task under EDF without preemption, regardless of its deadline. Phases are
 /// not used.
 ///
-/// Exact for sporadic tasks, with what [`nonpreemptive_edf`] needs; jobs with equal deadlines go in the order that is worst for this
-/// task. George, Rivierre and Spuri 1996 (INRIA RR-2966): all others are released together, 1 ps after a job has begun whose deadline
-/// is later. The job that is released `x` after that starts at the least
+/// Exact for sporadic tasks, under the preconditions of [`nonpreemptive_edf`]; jobs with equal deadlines go in the
+/// order that is worst for this task. George, Rivierre and Spuri 1996 (INRIA RR-2966): all others are released
+/// together, 1 ps after a job has begun whose deadline is later. The job that is released `x` after that starts at the
+/// least
 ///
 /// ```text
 ///   s = C_b - 1 + floor(x / T_i) C_i + sum over others of min(1 + floor((s + J) / T), jobs due by x - J_i + D_i) C
 /// ```
 ///
-/// which is looked at for each `x` at which a job more is due, until the end of the longest busy window; its response is `s + C_i + J_i - x`.
-/// The term of the job that has begun, of any task `b` with `D_b > x - J_i + D_i`, is there with and without; jobs of `b` due by
-/// then have gone before it, as above, so that `b` is not among the others. Jitters are ours, the paper has none.
+/// which is computed for each `x` at which another job is due, until the end of the longest busy window; its response
+/// is `s + C_i + J_i - x`. The term of the job that has begun, of any task `b` with `D_b > x - J_i + D_i`, is tried
+/// with and without; jobs of `b` due by then have preceded it, as above, so that `b` is not among the others. Jitters
+/// are ours, the paper has none.
 ///
 /// # Errors
 ///
-/// [`Unsupported::Precondition`] as [`nonpreemptive_edf`]; [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy window is too
-/// long to be looked at.
+/// [`Unsupported::Precondition`] as [`nonpreemptive_edf`]; [`Unsupported::Effort`] and [`Unsupported::Window`] when the
+/// busy window is too long to be searched.
 ///
 /// # Panics
 ///
@@ -176,7 +179,7 @@ impl Starts<'_> {
         released as i64 - self.own.jitter().0 as i64 + self.own.deadline().0 as i64
     }
 
-    /// The next release at which one more job of anybody is due, or has come before.
+    /// The next release at which one more job of any task is due, or has arrived before.
     fn next(&self, released: u64) -> u64 {
         let due = self.due(released);
         let more = |task: &Task| {
@@ -225,8 +228,8 @@ struct Blocked<'a> {
 }
 
 impl<'a> Blocked<'a> {
-    /// Until the deadline of a job that is late, the processor works without a pause at what is left of one that began before and at
-    /// what is released in the window: such a window is shorter than the first that is long enough for both.
+    /// Until the deadline of a late job, the processor works without a pause on the rest of a job that began before and
+    /// on jobs released in the window: such a window is shorter than the first that is long enough for both.
     fn new(set: &'a TaskSet, effort: Effort) -> Result<Blocked<'a>, Unsupported> {
         let mut blocked = Blocked { set, demand: Demand::new(set), end: u64::MAX };
         if load(set.tasks().iter()) != Ordering::Less {
@@ -271,8 +274,8 @@ impl<'a> Blocked<'a> {
         self.others(begun).map(work).fold(0, u128::saturating_add)
     }
 
-    /// Finds an overloaded window no longer than `last`, from there backwards as in Zhang and Burns 2009: what is due in any window
-    /// between the work of one and its length is no more than that work.
+    /// Finds an overloaded window no longer than `last`, from there backwards as in Zhang and Burns 2009: the work due
+    /// in any window between the work of one and its length is no more than that work.
     fn backwards(
         &self,
         begun: TaskIndex,
@@ -287,7 +290,7 @@ impl<'a> Blocked<'a> {
             *windows += 1;
             let due = self.due(begun, length);
             if due == 0 {
-                return Ok(None); // Nobody can be late.
+                return Ok(None); // No job can be late.
             }
             let work = due.saturating_add(left);
             match work.cmp(&length.into()) {

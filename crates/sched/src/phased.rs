@@ -54,7 +54,8 @@ pub fn judge_phases(set: &TaskSet, policy: &Policy, jobs_max: u64) -> Verdict<Sc
         return Verdict::Unsupported(reason);
     }
     if load(set.tasks().iter()) == Ordering::Greater {
-        // Work is left over in each hyperperiod, and more of it each time: at the end of the horizon nobody need be late yet.
+        // Each hyperperiod leaves more work over than the one before: at the end of the horizon possibly no job is late
+        // yet.
         return Verdict::Unschedulable(Demand::new(set).overrun());
     }
     let found = schedule(set, policy, jobs_max);

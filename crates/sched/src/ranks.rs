@@ -61,7 +61,7 @@ pub enum RankOrder {
 }
 
 impl RankOrder {
-    /// Gives the refresh commands that follow one another when so many ranks are refreshed in full.
+    /// Gives the consecutive refresh commands of a full refresh of `ranks` ranks.
     #[must_use]
     pub fn commands(self, ranks: u32) -> u64 {
         match self {

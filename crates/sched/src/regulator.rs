@@ -146,7 +146,7 @@ impl Regulator {
         Picoseconds(self.overhead)
     }
 
-    /// Gives what is taken to be nothing, by the names that system files have for it.
+    /// Gives the parameters assumed to be zero, by their names in system files.
     #[must_use]
     pub fn zeros(&self) -> Vec<&'static str> {
         let all = [("quantum", self.quantum), ("skid_events", self.skid), ("overhead", self.overhead)];
@@ -165,9 +165,9 @@ impl Regulator {
         self.period - distances * self.line_min
     }
 
-    /// The core stands still once for what was moved before the window, once for each budget that is used up in it, and
-    /// once in a period. Underruns need a line each and are in every second period at most; whatever they leave of the lines uses
-    /// up budgets. What it has moved beyond a budget before the window counts in it.
+    /// The core stalls once for lines moved before the window, once for each budget that is used up in it, and once in
+    /// a period. Underruns need a line each and occur at most in every second period; the remaining lines use up
+    /// budgets. Lines moved beyond a budget before the window count in it.
     pub(crate) fn delay(&self, length: u64, lines: u128) -> u128 {
         let (periods, lines) = (self.periods(length), lines.saturating_add(self.skid.into()));
         let underruns = if self.reclaims { periods.div_ceil(2).min(lines.saturating_add(1)) } else { 0 };
@@ -217,7 +217,8 @@ pub fn reserved(regulators: &[Regulator], period: Picoseconds) -> Ratio<BigUint>
     regulators.iter().map(each).sum()
 }
 
-/// Tells whether all reservations together are within the lines that the memory always serves in a period; equality is enough.
+/// Returns whether all reservations together are within the lines that the memory always serves in a period; equality
+/// is enough.
 #[must_use]
 pub fn reservations_fit(regulators: &[Regulator], lines_min: u64, period: Picoseconds) -> bool {
     period.0 > 0 && reserved(regulators, period) <= Ratio::from_integer(lines_min.into())

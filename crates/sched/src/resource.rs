@@ -1,4 +1,4 @@
-//! The periodic resource model: a processor that is there for a budget in each period, and what can be scheduled on it.
+//! The periodic resource model: a processor that is available for a budget in each period, and schedulability on it.
 //!
 //! Shin and Lee 2003 (RTSS), 2008 (TECS). In every period `P`, the resource supplies its budget `B` at an unknown time. The
 //! least that a window of length `t` gets is its supply bound: nothing for `2 (P - B)`, then `B` in each period:
@@ -33,7 +33,7 @@ use num_bigint::{BigInt, BigUint};
 use num_integer::Integer;
 use num_rational::Ratio;
 
-/// A processor that is there for a budget in each period.
+/// A processor that is available for a budget in each period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeriodicResource {
     period: Picoseconds,
@@ -170,8 +170,8 @@ pub fn schedulable_on(
     }
 }
 
-/// Finds the smallest budget with which a resource of a period schedules a set; what is not schedulable on a processor that
-/// is always there gets the answer it gets there. When phases differ, a smaller budget may do.
+/// Finds the smallest budget with which a resource of a period schedules a set; a set that is not schedulable on a
+/// dedicated processor gets the answer for that processor. When phases differ, a smaller budget may be enough.
 ///
 /// Under EDF a window after millions of jobs can decide; when it may be one of more than 2^62 ps, there is no answer
 /// ([`Unsupported::Window`]).
@@ -245,10 +245,10 @@ enum Found {
     Overload(Overload),
 }
 
-/// Windows that are looked at one after the other before those are looked for that can matter.
+/// Windows that are tested one after the other before the search for those that can matter.
 const WALK: u64 = 64;
-/// How many of those are looked for at first, by an estimate. With fewer the first that matters may be missed, and the search
-/// begins again; more are more to look at.
+/// The number of windows in the first search, by an estimate. With fewer, the first that matters may be missed, and the
+/// search begins again; with more, there are more to test.
 const POINTS: u128 = 4;
 
 /// A set and a period; the budget is given or looked for.
@@ -474,7 +474,7 @@ impl Question<'_> {
         Ok(found)
     }
 
-    /// Tells quickly that a whole budget supplies a demand in a window; a no may be wrong.
+    /// Tests quickly whether a whole budget supplies a demand in a window; a no may be wrong.
     fn supplies(&self, budget: u64, demand: u128, length: u64) -> bool {
         let gap = self.period - budget;
         if self.supply == Supply::Linear || length <= gap {
@@ -521,7 +521,8 @@ impl<'a> Search<'a> {
         Search { question, demand: Demand::new(question.set), next, due: 0, blocking: 0, found, whole, last }
     }
 
-    /// Goes from deadline to deadline, for so many windows and until each task has had a deadline; whether that was enough.
+    /// Goes from deadline to deadline, for at least `windows` windows and until each task has had a deadline; returns
+    /// whether that was enough.
     fn walk(&mut self, windows: u64, steps: &mut Steps) -> Result<bool, Unsupported> {
         let tasks = self.question.set.tasks();
         let all = tasks.iter().filter_map(Demand::first).max().unwrap_or(0);
@@ -548,7 +549,7 @@ impl<'a> Search<'a> {
         Ok(false)
     }
 
-    /// Whether a window needs more than the budget found, which then is what it needs.
+    /// Whether a window needs more than the budget found, which is then raised to that need.
     fn consider(&mut self, length: u64, work: u128) -> bool {
         if self.question.supplies(self.whole, work, length) {
             debug_assert!(
@@ -567,10 +568,11 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Looks only where deadlines nearly coincide; whether that was enough. For after a walk.
+    /// Tests only windows at which deadlines nearly coincide; returns whether that was enough. For use after a walk.
     ///
-    /// A window that needs more than `v P` is one in which a resource of bandwidth `v` falls short. So once all of those have been
-    /// looked at, and a budget of `v P` or more was found, none needs more than it. Until then `v` is lowered.
+    /// A window that needs more than `v P` is one in which a resource of bandwidth `v` falls short. So once all of
+    /// those have been tested, and a budget of `v P` or more was found, none needs more than it. Until then `v` is
+    /// lowered.
     fn jump(&mut self, steps: &mut Steps) -> Result<bool, Unsupported> {
         let tasks = self.question.set.tasks();
         let Some(mut coincidences) = Coincidences::new(tasks, self.question.period) else { return Ok(false) };

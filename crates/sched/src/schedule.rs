@@ -1,4 +1,4 @@
-//! Witness schedules: who runs when, job by job.
+//! Witness schedules: which job runs when.
 
 use crate::fixed::{Preemption, Priorities};
 use crate::task::{Task, TaskIndex, TaskSet};
@@ -20,7 +20,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Tells whether a job that has begun can be interrupted.
+    /// Returns whether a job that has begun can be interrupted.
     #[must_use]
     pub fn preemption(&self) -> Preemption {
         match self {
@@ -70,9 +70,9 @@ pub enum Coverage {
 
 /// Makes the schedule in which every job arrives on time, is released at once, takes its whole WCET and is never blocked.
 ///
-/// It is one of many that can happen: with jitter, blocking or sporadic arrivals it shows that the promised behaviour
-/// exists, while the analysis speaks for the others. The window is one hyperperiod, or, where phases differ, the
-/// largest phase and two hyperperiods; it is cut short, and says so, when it would hold more than `jobs_max` jobs.
+/// It is one of many possible schedules: with jitter, blocking or sporadic arrivals it shows that the proven behaviour
+/// exists, while the analysis covers the others. The window is one hyperperiod, or, where phases differ, the largest
+/// phase and two hyperperiods; it is cut short, and marked so, when it would have more than `jobs_max` jobs.
 ///
 /// # Panics
 ///
@@ -103,7 +103,7 @@ fn jobs(set: &TaskSet, end: u64) -> u128 {
     set.tasks().iter().map(own).sum()
 }
 
-/// The longest window that holds no more than so many jobs, but at least the first picosecond.
+/// The longest window with at most `jobs_max` jobs, but at least the first picosecond.
 fn longest(set: &TaskSet, jobs_max: u64) -> u64 {
     let (mut fits, mut exceeds) = (1, WINDOW_MAX);
     while exceeds - fits > 1 {
@@ -125,7 +125,7 @@ struct Generator<'a> {
     window: u64,
     arrivals: BinaryHeap<Reverse<(u64, TaskIndex, u64)>>,
     waiting: BinaryHeap<Waiting>,
-    /// What is left of the job of a task that has begun and waits; jobs of one task run in order.
+    /// The rest of the job of a task that has begun and waits; jobs of one task run in order.
     left: Vec<Option<u64>>,
     runs: Vec<Run>,
 }
@@ -174,7 +174,7 @@ impl<'a> Generator<'a> {
         }
     }
 
-    /// Runs a job until it is complete or, if it can be interrupted, until somebody arrives; gives the time then.
+    /// Runs a job until it is complete or, if it can be interrupted, until a job arrives; gives the time then.
     fn serve(&mut self, (urgency, task, job): (u64, TaskIndex, u64), now: u64, next: u64) -> u64 {
         let left = self.left[task.index()].take().unwrap_or(self.set[task].wcet().0);
         let until = match self.policy.preemption() {
@@ -198,7 +198,7 @@ impl<'a> Generator<'a> {
                 debug_assert!(run.start < run.end, "task {}, job {} runs for no time", run.task, run.job);
                 debug_assert!(
                     last.is_none_or(|last| last.end <= run.start),
-                    "task {}, job {} runs before what was there has ended",
+                    "task {}, job {} runs before the previous run has ended",
                     run.task,
                     run.job
                 );

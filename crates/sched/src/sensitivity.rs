@@ -75,7 +75,7 @@ pub enum Limit {
 ///
 /// # Errors
 ///
-/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy windows are too long to be looked at.
+/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy windows are too long to be searched.
 ///
 /// # Panics
 ///
@@ -119,7 +119,7 @@ pub fn fixed_priority_scaling(
 ///
 /// # Errors
 ///
-/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy windows are too long to be looked at.
+/// [`Unsupported::Effort`] and [`Unsupported::Window`] when the busy windows are too long to be searched.
 pub fn edf_scaling(set: &TaskSet, scaled: Scaled, effort: Effort) -> Result<Option<Scaling>, Unsupported> {
     let Some(factor) = capacity(set, scaled) else { return Ok(None) };
     let mut found = Scaling { factor, limit: Limit::Utilization };

@@ -1,4 +1,4 @@
-//! What a task is, and sets of them.
+//! Tasks and sets of tasks.
 //!
 //! Time is [`Picoseconds`] throughout, the type that the rest of memtint uses. A tick type of this crate's own was the
 //! alternative; it would save factors of a thousand that cost nothing in 64 bits, and would need a conversion, with a
@@ -18,7 +18,7 @@ use std::ops::Index;
 /// The bound keeps sums of a window and a jitter within 64 bits.
 pub const TIME_MAX: Picoseconds = Picoseconds(1 << 60);
 
-/// What somebody says about a task, not yet checked: [`TaskSet::new`] does that.
+/// A description of a task, not yet checked: [`TaskSet::new`] does that.
 ///
 /// A task releases jobs, each of which executes for at most `wcet`. The job numbered `k` (from 0) *arrives* at
 /// `phase + k * period` or, for a sporadic task, at least `period` after the one before; it is *released*, that is,
@@ -39,8 +39,9 @@ pub struct TaskSpec {
     pub deadline: Option<Picoseconds>,
     /// Longest time from arrival to release `J`, 0 to [`TIME_MAX`].
     pub jitter: Picoseconds,
-    /// Longest time for which the task can be held up, once in each busy window, by what has no higher priority: locks,
-    /// interrupts kept off. Blocking by jobs that cannot be preempted is computed, and is not part of it. 0 to [`TIME_MAX`].
+    /// Longest time for which the task can be held up, once in each busy window, by activity that has no higher
+    /// priority: locks, disabled interrupts. Blocking by jobs that cannot be preempted is computed, and is not part of
+    /// it. 0 to [`TIME_MAX`].
     pub blocking: Picoseconds,
     /// Cache lines that one job moves from or to memory, at most; 0 when it is unknown. See
     /// [`Interference`](crate::Interference).
@@ -77,7 +78,7 @@ impl TaskSpec {
         self
     }
 
-    /// Says how many cache lines one job moves.
+    /// Sets the number of cache lines that one job moves.
     #[must_use]
     pub fn lines(mut self, lines: u64) -> TaskSpec {
         self.lines = lines;
@@ -209,7 +210,7 @@ impl TaskIndex {
 }
 
 impl fmt::Debug for TaskIndex {
-    /// Writes the number alone: answers without words of their own are printed in this form in messages.
+    /// Writes the number alone: messages print answers without specific wording in this form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -289,7 +290,7 @@ impl TaskSet {
         utilization(self.tasks.iter())
     }
 
-    /// Tells whether all phases are equal, so that all tasks arrive together once.
+    /// Returns whether all phases are equal, so that all tasks arrive together once.
     ///
     /// Every analysis of this crate holds for any phases, and for sporadic arrivals. When phases differ, a set that it
     /// refuses may still be fine with just these phases, so the answer is then "unsupported" and not "no".

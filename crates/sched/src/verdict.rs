@@ -1,4 +1,4 @@
-//! The three answers of an analysis, and what stands behind each.
+//! The three answers of an analysis, and the evidence for each.
 
 use crate::check::Violation;
 use crate::task::{TaskIndex, TaskSet};
@@ -6,25 +6,25 @@ use memtint_units::Picoseconds;
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
-/// An answer: yes with its witness, no with the demand that exceeds the supply, or that this analysis cannot say.
+/// An answer: yes with its witness, no with the demand that exceeds the supply, or that this analysis cannot decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a verdict that nobody reads protects nothing"]
+#[must_use = "an unread verdict protects nothing"]
 pub enum Verdict<W> {
     /// Every job meets its deadline.
     Schedulable(W),
-    /// A job can miss its deadline: here is which, and why.
+    /// A job can miss its deadline: which one, and why.
     Unschedulable(Overload),
-    /// This analysis does not answer for this set; that says nothing about the set.
+    /// This analysis does not answer for this set; this implies nothing about the set.
     Unsupported(Unsupported),
 }
 
 impl<W> Verdict<W> {
-    /// Tells whether the answer is yes.
+    /// Returns whether the answer is yes.
     pub fn is_schedulable(&self) -> bool {
         matches!(self, Verdict::Schedulable(_))
     }
 
-    /// Tells whether the answer is no.
+    /// Returns whether the answer is no.
     pub fn is_unschedulable(&self) -> bool {
         matches!(self, Verdict::Unschedulable(_))
     }
@@ -39,11 +39,11 @@ impl<W> Verdict<W> {
     }
 }
 
-/// A window in which more must be served than can be.
+/// A window whose demand exceeds its supply.
 ///
 /// The window begins at a critical instant and is as long as the processor has time; `demand_ps` is the work that must
-/// be complete at its end for the job to meet its deadline, and is more than `window_ps` or, where the processor is not
-/// there all the time, more than what [`Cause::Supply`] says.
+/// be complete at its end for the job to meet its deadline. It is more than `window_ps` or, if the processor is not
+/// always available, more than the supply in [`Cause::Supply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overload {
     /// Index of the task that misses, from 0; when a whole set is too much, the one whose deadline ends the window.
@@ -68,11 +68,11 @@ pub enum Cause {
     Start,
     /// The window ends at the deadline of the job, and a resource supplies no more than this in it, in picoseconds.
     Supply(Ratio<BigUint>),
-    /// The window ends at the deadline of the job; the demand holds what is left of a job of this task, which has begun 1 ps
-    /// before the window and cannot be preempted.
+    /// The window ends at the deadline of the job; the demand includes the rest of a job of this task, which has begun
+    /// 1 ps before the window and cannot be preempted.
     Begun(TaskIndex),
-    /// The tasks that count need more than the whole processor, so that response times grow without bound; the window
-    /// is one of those in which it shows.
+    /// The utilization of the tasks that count is above 1, so that response times are unbounded; the window is one of
+    /// those that show it.
     Utilization(Ratio<BigUint>),
 }
 
@@ -96,23 +96,23 @@ pub enum Unsupported {
         /// The longest window that fits, in picoseconds.
         window_ps_max: u64,
     },
-    /// The theorem is not about such a task.
+    /// The theorem does not cover such a task.
     Precondition {
         /// Index of the task, from 0.
         task: TaskIndex,
-        /// What the theorem asks for.
+        /// The theorem's requirement.
         needs: &'static str,
     },
-    /// The analysis is not about such a platform.
+    /// The analysis does not cover such a platform.
     Platform {
-        /// What it asks for.
+        /// The analysis's requirement.
         needs: &'static str,
     },
-    /// With bounds of interference that are not known to be reached, a job misses its deadline.
+    /// With bounds of interference that may not be reached, a job misses its deadline.
     Bound(Box<Overload>),
-    /// With bounds of interference that are not known to be reached, this part of the processor is needed, which is not below 1.
+    /// With bounds of interference that may not be reached, this is the utilization, which is not below 1.
     Load(Ratio<BigUint>),
-    /// The schedule repeats only after more jobs than allowed, and none of those looked at is late.
+    /// The schedule repeats only after more jobs than allowed, and none of those tested is late.
     Horizon {
         /// The hyperperiod in picoseconds.
         hyperperiod_ps: BigUint,
@@ -121,7 +121,7 @@ pub enum Unsupported {
     },
     /// The checker refuses the schedule of a set that the analysis accepts: a defect of one of them.
     Contradiction(Box<Violation>),
-    /// A test that is only sufficient does not say yes.
+    /// A test that is only sufficient does not accept.
     Inconclusive {
         /// What the test compares, exact.
         found: Ratio<BigUint>,
@@ -144,8 +144,9 @@ impl Default for Effort {
     }
 }
 
-/// How much work one question may take, in all its parts. Every verb that asks for a verdict uses this type and its default, so that
-/// none answers *unsupported* where another answers. How much of a witness is printed is no part of it.
+/// How much work one question may take, in all its parts. Every verb that asks for a verdict uses this type and its
+/// default, so that none answers *unsupported* where another answers. It does not limit how much of a witness is
+/// printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnalysisLimits {
     /// Evaluations of demand functions.
@@ -154,13 +155,13 @@ pub struct AnalysisLimits {
     pub events_max: u64,
     /// Nodes of a search for a table of frames and colors.
     pub nodes_max: u64,
-    /// Events of the timelines that prove a candidate while servers are looked for. The servers that are found are judged with
+    /// Events of the timelines that prove a candidate during a search for servers. The servers found are judged with
     /// [`events_max`](Self::events_max).
     pub candidate_events_max: u64,
 }
 
 impl AnalysisLimits {
-    /// The most events, whatever is asked for: a schedule keeps each.
+    /// The most events, whatever the request: a schedule keeps each.
     pub const EVENTS_MAX: u64 = 10_000_000;
 
     /// Gives the default limits, or the same number of steps for each part.
@@ -208,7 +209,7 @@ impl Steps {
         Steps { task, steps_max: effort.steps_max, left: effort.steps_max }
     }
 
-    /// What a slow way may take that a fast one is compared with in debug builds.
+    /// The limit of a slow method that a fast one is compared with in debug builds.
     pub(crate) fn compared() -> Steps {
         Steps::new(TaskIndex(0), Effort { steps_max: 1000 })
     }
@@ -227,7 +228,7 @@ impl Steps {
     }
 }
 
-/// The longest window that is looked at, 2^62 ps: with a jitter added it still fits 64 bits.
+/// The longest window that is analyzed, 2^62 ps: with a jitter added it still fits 64 bits.
 pub const WINDOW_MAX: u64 = 1 << 62;
 
 /// Narrows a demand to a window's type.
@@ -253,7 +254,7 @@ pub struct Response {
     pub job: u64,
     /// Time from the beginning of the critical window to the completion of that job.
     pub window: Picoseconds,
-    /// Jobs of the task that were looked at.
+    /// Jobs of the task that were tested.
     pub jobs: u64,
 }
 
