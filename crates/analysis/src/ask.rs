@@ -61,13 +61,13 @@ impl Scheduler {
         }
     }
 
-    /// Tells whether software refreshes the memory, and not the controller.
+    /// Returns whether software refreshes the memory, and not the controller.
     #[must_use]
     pub fn refreshes(self) -> bool {
         matches!(self, Scheduler::ColoredRefresh | Scheduler::Crs)
     }
 
-    /// Tells whether jobs are scheduled by a policy, and not by a table or in servers.
+    /// Returns whether jobs are scheduled by a policy, and not by a table or in servers.
     #[must_use]
     pub fn is_policy(self) -> bool {
         use Scheduler::{DeadlineMonotonic, Edf, FixedPriority, RateMonotonic};
@@ -75,12 +75,12 @@ impl Scheduler {
     }
 }
 
-/// What is asked.
+/// A question to an analysis.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The tasks, and all that the file has of their memory.
     pub file: &'a TaskSystem,
-    /// Fields that the file has, for what a scheduler does not use of them; those of [`used`](memtint_system::used()).
+    /// Fields of the file, to report those that the scheduler does not use; as from [`used`](memtint_system::used()).
     pub given: &'a [&'static str],
     /// Which job goes first.
     pub scheduler: Scheduler,
@@ -95,7 +95,7 @@ pub struct Question<'a> {
     /// How the controller refreshes the memory of a file without `[refresh]`; needed where it has `[memory]`, unless the scheduler
     /// refreshes. Not used otherwise.
     pub derived: Option<Refresh>,
-    /// Hears what a search is at.
+    /// Receives the progress of a search.
     pub at: &'a dyn Fn(String),
 }
 
@@ -117,7 +117,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Answers: yes with a schedule that a checker has accepted, no with the work that is too much, or why neither can be said.
+/// Answers: yes with a schedule that a checker has accepted, no with the overload, or the reason why there is neither.
 ///
 /// ```
 /// use memtint_analysis::{Answer, Question, Scheduler, TaskSystem, answer};
@@ -131,7 +131,8 @@ impl<'a> Question<'a> {
 ///
 /// # Errors
 ///
-/// [`AnalysisError`] when the file lacks what the scheduler needs, the refresh of its memory is not said, or a checker refuses what the analysis accepts.
+/// [`AnalysisError`] when the file lacks data that the scheduler needs, the refresh of its memory is unspecified, or a
+/// checker refuses a schedule that the analysis accepts.
 pub fn answer(question: &Question<'_>) -> Result<Report, AnalysisError> {
     let mut file = question.file.clone();
     let by_controller = !question.scheduler.refreshes() && file.refresh.is_none();

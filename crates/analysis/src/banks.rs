@@ -20,7 +20,7 @@ pub(crate) fn term(
     own: Option<&Regulator>,
     place: &Place,
 ) -> Result<Option<Interference>, SystemError> {
-    // What others can have of this core's budget.
+    // The part of this core's budget that others can reclaim.
     let donated = own.filter(|own| own.reclaims()).map_or(0, Regulator::lines);
     match (&file.banks, &file.shared_banks, &file.parallel_banks) {
         (None, None, None) => Ok(None),

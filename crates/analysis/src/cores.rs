@@ -9,7 +9,8 @@ use crate::banks::requests_of;
 use crate::error::AnalysisError;
 use crate::tasks::{TaskSystem, task_set};
 
-/// Takes the tasks of one core from a file, and gives the others with their cores; `name` is what messages call the file.
+/// Takes the tasks of one core from a file, and gives the others with their cores; `name` is the file's name in
+/// messages.
 ///
 /// Scheduling is partitioned: a task runs on one core. Tasks without `cores` are those of the one core that there is.
 ///
@@ -85,17 +86,19 @@ pub fn analyzable(file: &SystemFile) -> Option<Analyzable> {
 pub struct OneCore {
     /// The file with the tasks of the core alone.
     pub file: SystemFile,
-    /// What the analysis does not consider, in words.
+    /// A sentence on what the analysis does not consider.
     pub not_considered: Option<String>,
-    /// What it assumes of other cores, in words.
+    /// A sentence on its assumptions about other cores.
     pub assumption: Option<String>,
 }
 
-/// Takes the tasks of one core from a file, as [`on_core`] does, and enters those of other cores as [`enter_neighbours`] does, unless
-/// the file lists as many other cores, or `ignore_others` says that WCETs include the delay by their requests.
+/// Takes the tasks of one core from a file, as [`on_core`] does, and enters those of other cores as
+/// [`enter_neighbours`] does, unless the file lists as many other cores, or `ignore_others` is set, because WCETs
+/// include the delay by their requests.
 ///
 /// # Errors
-/// As [`on_core`] and [`enter_neighbours`]; [`AnalysisError::OtherCores`] rather than to leave out tasks that could make a yes a no.
+/// As [`on_core`] and [`enter_neighbours`]; [`AnalysisError::OtherCores`] rather than omit tasks that could turn a yes
+/// into a no.
 pub fn one_core(
     file: &SystemFile,
     name: &str,
@@ -143,12 +146,12 @@ fn are_listed(file: &SystemFile, elsewhere: &[(u32, TaskEntry)]) -> bool {
     listed.into_iter().flatten().max().unwrap_or(0) >= cores.len()
 }
 
-/// Enters other cores, each with its tasks, into the file's `[banks]` or `[shared_banks]`, where that lists no core; `name` is what
-/// messages call the file. The inner error is a sentence that says why nothing is entered.
+/// Enters other cores, each with its tasks, into the file's `[banks]` or `[shared_banks]`, if that lists no core;
+/// `name` is the file's name in messages. The inner error is a sentence with the reason why nothing is entered.
 ///
-/// Requests of a task are bounded where the file has its period, WCET and lines. Banks are private only where the file says so of each
-/// pair of tasks. Cores in `[shared_banks]` are taken to share the banks of the analyzed core, which delays it most. `[parallel_banks]`
-/// needs a number of each core that no task has.
+/// Requests of a task are bounded if the file has its period, WCET and lines. Banks are private only if the file gives
+/// each pair of tasks disjoint banks. Cores in `[shared_banks]` are assumed to share the banks of the analyzed core,
+/// which delays it most. `[parallel_banks]` needs a number of each core that no task has.
 ///
 /// # Errors
 ///

@@ -22,22 +22,22 @@ use crate::words::{reason, time};
 /// Refuted choices of colors that are listed for programs.
 const REFUTED_MAX: usize = 20;
 
-/// Frames, and what the search said of them.
+/// Frames, and the result of the search for them.
 #[derive(Debug)]
 pub struct Tried {
     /// The frames.
     pub frames: Frames,
     /// The tasks with these frames.
     pub problem: Problem,
-    /// What the search found.
+    /// The result of the search.
     pub found: Found,
 }
 
-/// Tries frames in their order, up to the first that will do, which is then the last here.
+/// Tries frames in their order, up to the first feasible ones, which are then the last here.
 ///
 /// # Errors
 ///
-/// What `problem` refuses.
+/// The errors of `problem`.
 pub fn try_frames(
     choices: &[Frames],
     problem: impl Fn(Frames) -> Result<Problem, AnalysisError>,
@@ -71,7 +71,7 @@ pub(crate) fn textbook(question: &Question<'_>) -> Result<Report, AnalysisError>
     let mut part = Part::new(question.scheduler, theorem, file.set.clone());
     part.assumptions.push(ARRIVALS.to_owned());
     if let Some(foreign) = file.terms.iter().find(|term| !matches!(term, Interference::Refresh(_))) {
-        return Ok(part.unsupported(format!("the table knows no {}", name_of(foreign))));
+        return Ok(part.unsupported(format!("a table does not model {}", name_of(foreign))));
     }
     let choices = file.plain_choices()?;
     let mut file = file.clone();
@@ -126,9 +126,8 @@ pub(crate) fn colored_refresh(question: &Question<'_>) -> Result<Report, Analysi
                    maximum flow; fewest copies, then fewest slices, by branch and bound";
     let mut part = Part::new(question.scheduler, theorem, file.set.clone());
     if let Some(foreign) = file.terms.first() {
-        return Ok(
-            part.unsupported(format!("software refreshes this memory, and the table knows no {}", name_of(foreign)))
-        );
+        return Ok(part
+            .unsupported(format!("software refreshes this memory, and a table does not model {}", name_of(foreign))));
     }
     let memory = file.cyclic_memory()?;
     part.memory = Some(memory);
@@ -188,7 +187,7 @@ fn as_printed(mut part: Part, file: &TaskSystem, memory: RefreshedMemory) -> Res
         let printed = judge_frame(&file.set, &memory, frames, Form::AsPrinted);
         kept += u32::from(printed.accepted());
         let refused = refusals(&file.set, &printed);
-        // What the rules refuse by mistake can still be placed.
+        // Frames that the rules refuse by mistake can still have a placement.
         let placed = file.problem(frames).ok().and_then(|problem| place_then_avoid(&problem).ok());
         let colors = match &placed {
             None => "-".to_owned(),
@@ -217,13 +216,13 @@ fn as_printed(mut part: Part, file: &TaskSystem, memory: RefreshedMemory) -> Res
     });
     part.findings.facts.frames = Some(FrameRows::Printed(printed_rows));
     let reason = match kept {
-        0 => "as printed, the rules refuse each of these frames; the corrected form says more",
-        _ => "as printed, there are frames; whether jobs meet their deadlines is for the corrected form to say",
+        0 => "as printed, the rules refuse each of these frames; the corrected form decides",
+        _ => "as printed, there are frames; the corrected form decides whether jobs meet their deadlines",
     };
     Ok(part.unsupported(reason.to_owned()))
 }
 
-/// What the rules refuse, each once with all tasks that it is about.
+/// The refusals of the rules, each once with all of its tasks.
 fn refusals(set: &TaskSet, report: &FrameReport) -> Vec<String> {
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
     for refused in &report.refused {
@@ -280,7 +279,7 @@ fn frame_cut(set: &TaskSet, cut: &Cut, frame: Picoseconds) -> FrameCut {
     }
 }
 
-/// What is known before frames are tried.
+/// The results that do not depend on frames.
 struct Part {
     scheduler: Scheduler,
     theorem: String,
@@ -392,11 +391,11 @@ impl Part {
         self.finish(Answer::Yes, rows, Ok(chart))
     }
 
-    /// All frames are refuted: says so of the first, which is the longest.
+    /// All frames are refuted: the answer for the first, which is the longest.
     fn no(&self, tried: &[Tried]) -> Answer {
         let first = &tried[0];
         let Found::Unschedulable(refutation) = &first.found else {
-            unreachable!("a yes ends the search, and what is open was looked for")
+            unreachable!("a yes ends the search, and open frames were handled before")
         };
         let size = first.frames.size;
         let shown = |cut: &Cut| (cut_sentence(&self.set, cut, size), frame_cut(&self.set, cut, size));
@@ -525,7 +524,7 @@ impl Part {
         findings.line("class", kinds).class = Some(kind);
     }
 
-    /// Says what is known of the table that was found.
+    /// Adds the properties of the table that was found.
     fn describe(&mut self, file: &TaskSystem, last: &Tried, solution: &Solution) {
         let (problem, executive, found) = (&last.problem, &solution.executive, &mut self.findings);
         let proved = |found: u64, least: u64| match found == least {

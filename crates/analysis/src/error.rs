@@ -4,17 +4,17 @@ use memtint_hiding::HidingError;
 use memtint_sched::SchedError;
 use memtint_system::SystemError;
 
-/// Tells why a question cannot be answered: what the file lacks or holds, or a defect.
+/// Reasons why a question cannot be answered: data that the file lacks or has, or a defect.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnalysisError {
-    /// Something of the file is missing, or does not go together.
+    /// The file is incomplete or inconsistent.
     #[error(transparent)]
     System(#[from] SystemError),
     /// Tasks are refused.
     #[error(transparent)]
     Tasks(#[from] SchedError),
-    /// The controller refreshes the memory of the file, and the question does not say how.
+    /// The controller refreshes the memory of the file, and the question does not specify how.
     #[error(
         "{file}: [memory] has refresh, and the question has derived none of it; accepted is refresh that is derived, or [refresh]"
     )]
@@ -22,7 +22,7 @@ pub enum AnalysisError {
         /// The file.
         file: String,
     },
-    /// Tasks of other cores would be left out, which could make a yes a no.
+    /// Tasks of other cores would be omitted, which could turn a yes into a no.
     #[error(
         "{file}: tasks of other cores ({others}) delay {own} by their requests, and {reason}; accepted is [banks] or [shared_banks] that \
          lists no core, with period, wcet and lines of each of these tasks; [banks], [shared_banks] or [parallel_banks] with each of \

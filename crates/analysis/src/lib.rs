@@ -1,14 +1,14 @@
 //! From a system file to the answer whether its tasks meet their deadlines.
 //!
-//! What it is for: a file becomes a [`TaskSystem`], checked once, which refresh simulation and regenerated figures take too.
-//! A [`Question`] about it has one driver, [`answer`], one set of limits, and a [`Report`]: the answer, by which theorem,
-//! under which assumptions, with which numbers, and a schedule as its witness.
+//! A file becomes a [`TaskSystem`], checked once, which refresh simulation and regenerated figures use too. A
+//! [`Question`] about it has one driver, [`answer`], one set of limits, and a [`Report`]: the answer, its theorem,
+//! assumptions and numbers, and a schedule as its witness.
 //!
-//! What it deliberately does not do: it opens no files and prints nothing. What one analysis needs beyond a
-//! valid file (servers, for instance) is checked where the system becomes its input.
+//! This crate deliberately opens no files and prints nothing. Requirements of one analysis beyond a valid file
+//! (servers, for instance) are checked where the system becomes its input.
 //!
-//! Types to know: [`TaskSystem`], which [`TaskSystem::problem`] and [`TaskSystem::system`] turn into what `hiding` judges, and
-//! `to_string` into a system file again, with what was found filled in; [`Question`], [`Report`], and
+//! Types to know: [`TaskSystem`], which [`TaskSystem::problem`] and [`TaskSystem::system`] turn into the input of
+//! `hiding`, and `to_string` into a system file again, completed with the results; [`Question`], [`Report`], and
 //! [`AnalysisReport`] for programs.
 //!
 //! ```

@@ -97,7 +97,7 @@ pub struct Facts {
     /// The largest factor on all WCETs together, exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wcet_factor_max_of_all: Option<String>,
-    /// How much of the one schedule of the given phases was looked at: the last phase and two hyperperiods.
+    /// The examined part of the one schedule of the given phases: the last phase and two hyperperiods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phases_window_ps: Option<String>,
     /// Length of a frame of the table.
@@ -250,7 +250,7 @@ pub struct TaskReport {
     pub critical_job: Option<u64>,
     /// From the beginning of the critical window to the completion of that job.
     pub critical_window_ps: Option<u64>,
-    /// Jobs that were looked at.
+    /// Jobs that were tested.
     pub jobs_looked_at: Option<u64>,
     /// Why there is no worst response time.
     pub no_wcrt_because: Option<String>,
@@ -455,7 +455,7 @@ pub struct TriedFrame {
     pub colors: Option<u32>,
     /// Whether a table has been found; null where the search could not say.
     pub schedulable: Option<bool>,
-    /// What was found.
+    /// The finding.
     pub said: String,
 }
 

@@ -89,7 +89,7 @@ fn rows(set: &TaskSet, worst: impl Fn(TaskIndex) -> Result<WorstCase, Unsupporte
     let row = |task| match worst(task) {
         Ok(WorstCase::Bounded(response)) => Row { worst: Some(response), ..Row::default() },
         Ok(WorstCase::Unbounded(found)) => {
-            let sentence = format!("the part of the processor needed is {found}, more than 1: it grows without bound");
+            let sentence = format!("utilization is {found}, above 1: response times are unbounded");
             Row { unbounded: Some(sentence), ..Row::default() }
         }
         Err(found) => Row { unbounded: Some(reason(set, &found)), ..Row::default() },
@@ -163,7 +163,7 @@ impl Parts {
             }
             _ => "the one schedule of these phases, which repeats: Leung and Merrill 1980",
         };
-        // All else that is known is about the worst phases.
+        // All other results assume the worst phases.
         self.findings = Findings::default();
         let text = format!("{}, the last phase and two hyperperiods from time 0", span(&window));
         self.findings.line("phases window", text).phases_window_ps = Some(window.to_string());
@@ -291,7 +291,7 @@ fn assumptions(set: &TaskSet, terms: &[Interference], guaranteed: Option<u64>) -
                     .to_owned()
             }
             Interference::Banks(_) | Interference::SharedBanks(_) | Interference::ParallelBanks(_) => {
-                "WCETs were found without other cores; these meet their own deadlines, and banks and requests are as the file says"
+                "WCETs exclude interference by other cores; the tasks of these meet their deadlines; banks and requests are as in the file"
                     .to_owned()
             }
             Interference::Regulator(own) => reservations(own, guaranteed),
@@ -342,7 +342,7 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
         ([Interference::Refresh(_)], Policy::FixedPriority(order, Preemption::Full)) => {
             match beside_refresh(file, order) {
                 Some((set, policy)) => (set, policy, "each job on time, for its whole WCET; refresh is the last lane"),
-                None => return Ok(Err("because refresh does not fit a lane of its own".to_owned())),
+                None => return Ok(Err("because refresh does not fit into a separate lane".to_owned())),
             }
         }
         _ => {
@@ -353,7 +353,9 @@ fn witness(question: &Question<'_>, policy: &Policy, rows: &[Row]) -> Result<Res
     };
     let found = schedule(&shown, &policy, question.witness_jobs_max);
     let accepted = check(&shown, &found).map_err(|violation| {
-        format!("a defect of memtint: the analysis says yes, and the checker refuses the schedule: {violation}")
+        format!(
+            "a defect of memtint: the analysis accepts the tasks, and the checker refuses their schedule: {violation}"
+        )
     })?;
     for (seen, row) in accepted.responses.iter().zip(rows) {
         if let (Some(seen), Some(Response { response, .. })) = (seen, &row.worst)

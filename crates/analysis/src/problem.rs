@@ -1,4 +1,4 @@
-//! From a file to what analyses judge.
+//! From a file to the input of analyses.
 
 use memtint_hiding::crs::{Copied, Core, RankGroup, Server, System};
 use memtint_hiding::cyclic::{self, Footprint, Frames, Problem};
@@ -10,7 +10,7 @@ use num_integer::Integer;
 use crate::refresh::{Inside, MemorySpec};
 use crate::tasks::{TaskDetails, TaskSystem};
 
-/// The most frames into which a colored frame is cut when frames are looked for.
+/// The most frames into which a search for frames divides a colored frame.
 const FUSED_MAX: u64 = 256;
 
 /// Where windows of a task begin and end: its period, first latest release and first deadline.
@@ -111,7 +111,8 @@ impl TaskSystem {
         Ok(sizes.into_iter().map(|size| frames(Picoseconds(size))).filter(whole).collect())
     }
 
-    /// Puts tasks, memory and frames together for [`cyclic::color`](cyclic::color()), with what `[cyclic]` says of slices and sharing.
+    /// Puts tasks, memory and frames together for [`cyclic::color`](cyclic::color()), with the slicing and sharing of
+    /// `[cyclic]`.
     ///
     /// # Errors
     ///
@@ -125,9 +126,9 @@ impl TaskSystem {
         Ok(problem.sharing(self.cyclic.sharing).slicing(self.cyclic.slicing))
     }
 
-    /// Gives the refresh of the colors of the file: each has a burst as long as its density and ranks ask for.
+    /// Gives the refresh of the colors of the file: each has a burst as long as its density and ranks require.
     ///
-    /// Whether each rank has one color, and locked windows do not meet, [`System::new`] finds out.
+    /// [`System::new`] checks that each rank has one color, and that locked windows do not overlap.
     ///
     /// # Errors
     ///
@@ -150,15 +151,16 @@ impl TaskSystem {
         })
     }
 
-    /// Gives the system of colors and servers for [`crs::judge`](memtint_hiding::crs::judge()): rank groups are the colors in the order
-    /// of the file, and cores and servers as [`servers_of_cores`](Self::servers_of_cores) and [`tasks_of`](Self::tasks_of) say. A task
-    /// with a `copy_server` has an instance in both servers, and its jobs take a copy longer.
+    /// Gives the system of colors and servers for [`crs::judge`](memtint_hiding::crs::judge()): rank groups are the
+    /// colors in the order of the file, and cores and servers are as from [`servers_of_cores`](Self::servers_of_cores)
+    /// and [`tasks_of`](Self::tasks_of). A task with a `copy_server` has an instance in both servers, and its jobs take
+    /// a copy longer.
     ///
     /// # Errors
     ///
-    /// [`SystemError`] with what is missing: `[memory]`, `[[color]]`, `[[server]]`, the server of a task, the task of a server, a
-    /// priority where a server goes by given ones; for a task that needs more ranks than its color has, and a `copy_server` that is not
-    /// another server of the same core; and as [`System::new`] and [`System::with_copies`].
+    /// [`SystemError`] with the missing entry: `[memory]`, `[[color]]`, `[[server]]`, the server of a task, the task of
+    /// a server, a priority if a server uses given ones; for a task that needs more ranks than its color has, and a
+    /// `copy_server` that is not another server of the same core; and as [`System::new`] and [`System::with_copies`].
     pub fn system(&self) -> Result<System, SystemError> {
         let refresh = self.color_refresh()?;
         if self.servers.is_empty() {
@@ -232,7 +234,7 @@ impl TaskSystem {
     ///
     /// [`SystemError`] for a task without priority, and for one that two tasks have.
     pub fn priorities(&self, tasks: &[TaskIndex], set: &TaskSet) -> Result<Priorities, SystemError> {
-        let accepted = "a whole number of its own from 1, the highest, on";
+        let accepted = "a unique whole number from 1, the highest, on";
         let mut places: Vec<(u64, TaskIndex)> = Vec::new();
         for (own, &task) in set.indices().zip(tasks) {
             let place = self.task_place(task);
@@ -275,8 +277,8 @@ impl TaskSystem {
 }
 
 impl MemorySpec {
-    /// Gives how long it takes to refresh so many ranks of one color in full: [`REF_COMMANDS`](memtint_sched::REF_COMMANDS) commands, once, or once for
-    /// each rank where these take turns. At most 2^64 - 1 ps, which every analysis refuses.
+    /// Gives the time to refresh `ranks` ranks of one color in full: [`REF_COMMANDS`](memtint_sched::REF_COMMANDS)
+    /// commands, once, or once for each rank if these take turns. At most 2^64 - 1 ps, which every analysis refuses.
     #[must_use]
     pub fn burst(&self, ranks: u32) -> Picoseconds {
         Picoseconds(self.t_rfc.0.saturating_mul(self.bursts.commands(ranks)))

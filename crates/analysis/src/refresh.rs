@@ -11,7 +11,7 @@ use memtint_units::{IndexSet, Picoseconds};
 
 use crate::tasks::or_zero;
 
-/// tRET where a file does not give it.
+/// Default of tRET.
 const RETENTION: Picoseconds = Picoseconds::from_ns(64_000_000);
 
 /// The memory whose refresh software schedules.
@@ -23,17 +23,17 @@ pub struct MemorySpec {
     pub density: Option<Density>,
     /// Time of one refresh command.
     pub t_rfc: Picoseconds,
-    /// In which each rank must be refreshed in full.
+    /// Time in which each rank must be refreshed in full.
     pub retention: Picoseconds,
     /// How the ranks of one color are refreshed.
     pub bursts: RankOrder,
-    /// What a refresh lock task takes.
+    /// Time of a refresh lock task.
     pub lock: Picoseconds,
-    /// What a refresh unlock task takes.
+    /// Time of a refresh unlock task.
     pub unlock: Picoseconds,
 }
 
-/// A cyclic executive, as far as the file decides it.
+/// A cyclic executive; fields that the file does not decide are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cyclic {
     /// Length of a frame, by which jobs are placed.
@@ -44,7 +44,7 @@ pub struct Cyclic {
     pub sharing: Sharing,
     /// How jobs may be cut.
     pub slicing: Slicing,
-    /// What each slice after the first costs.
+    /// Cost of each slice after the first.
     pub slice_cost: Picoseconds,
     /// The most copy tasks that are tried.
     pub copies_max: Option<u32>,
@@ -87,7 +87,7 @@ pub struct ServerSpec {
     pub period: Picoseconds,
     /// Its budget in each period.
     pub budget: Picoseconds,
-    /// What becomes of a budget that is not used.
+    /// Treatment of an unused budget.
     pub kind: Kind,
     /// How its tasks are ordered.
     pub inside: Inside,

@@ -1,4 +1,4 @@
-//! What an analysis found.
+//! Results of an analysis.
 
 use memtint_sched::{Coverage, Refresh, Response, Task, TaskSet};
 use memtint_units::Picoseconds;
@@ -7,7 +7,7 @@ use crate::ask::Scheduler;
 use crate::output::{DerivedRefresh, Facts, Overload, TaskFacts};
 use crate::words::{span, time};
 
-/// What an analysis found; [`AnalysisReport`](crate::AnalysisReport) is the same for programs.
+/// The result of an analysis; [`AnalysisReport`](crate::AnalysisReport) is the same for programs.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Fields of the system file, and tasks, that the analysis does not consider.
@@ -16,7 +16,7 @@ pub struct Report {
     pub scheduler: Scheduler,
     /// The theorem, with its source.
     pub theorem: String,
-    /// What must hold for the answer to.
+    /// Assumptions of the answer.
     pub assumptions: Vec<String>,
     /// Whether every job meets its deadline.
     pub answer: Answer,
@@ -83,7 +83,7 @@ pub enum Answer {
     Yes,
     /// A job can miss its deadline.
     No(Box<Refusal>),
-    /// The analysis cannot say, and why.
+    /// The analysis cannot decide, for this reason.
     Unsupported(String),
 }
 
@@ -96,7 +96,7 @@ pub struct Refusal {
     pub overload: Overload,
 }
 
-/// What is known of one task.
+/// Results for one task.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
     /// Its place in the order of priorities, from 1, the highest.
@@ -204,7 +204,7 @@ impl Report {
 }
 
 impl Chart {
-    /// Says in a line what it shows.
+    /// Summarizes its content in a line.
     #[must_use]
     pub fn summary(&self) -> String {
         let coverage = match &self.coverage {

@@ -23,14 +23,14 @@ use crate::report::{Answer, Band, Chart, Findings, Lane, Report, Row, Run, Secti
 use crate::tasks::TaskSystem;
 use crate::words::{CRITICAL, exact_span, reason, refusal, time};
 
-/// Refreshes of a color that are looked at for what servers that are never idle leave unhidden.
+/// The most refreshes of a color in the calculation of refresh that is unhidden beside servers that are never idle.
 const BURSTS_MAX: u64 = 100_000;
 
-/// The answer for a file without servers, when those that were looked for were not found.
+/// The answer for a file without servers, when a search for servers found none.
 #[must_use]
 pub fn without_servers(question: &Question<'_>, why: String) -> Report {
     let mut part = Part::new(question.file, None);
-    part.theorem += "; no servers are given, and they were looked for";
+    part.theorem += "; no servers are given, and a search found none";
     let report = part.finish(Answer::Unsupported(why), Vec::new(), no_witness());
     Report { not_considered: unused(question.given, question.scheduler, false), ..report }
 }
@@ -54,7 +54,7 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
         part.sections.push(section);
         part.findings.facts.as_printed = Some(servers);
         let reason = match accepted {
-            true => "as printed, every test says yes; some of these tests are not safe, and the corrected form answers",
+            true => "as printed, every test passes; some of these tests are not safe, and the corrected form answers",
             false => "as printed, the analysis does not accept these servers; the corrected form answers",
         };
         return Ok(part.finish(Answer::Unsupported(reason.to_owned()), Vec::new(), no_witness()));
@@ -108,7 +108,7 @@ impl Part {
                 .to_owned(),
         ];
         if view.is_some_and(|view| view.system.cores().len() > 1) {
-            let cores = "cores have disjoint banks; what they still share (bus, command queue) is part of the WCETs";
+            let cores = "cores have disjoint banks; WCETs include the effect of the remaining shared resources (bus, command queue)";
             assumptions.push(cores.to_owned());
         }
         assumptions.push(format!("memory may be refreshed beyond the standard: {BEYOND_STANDARD}"));
@@ -164,7 +164,7 @@ struct View<'a> {
     system: System,
     /// Servers of the file, by core.
     cores: Vec<Vec<usize>>,
-    /// Tasks of the file, in the order of the system; one with two instances is there twice.
+    /// Tasks of the file, in the order of the system; one with two instances occurs twice.
     order: Vec<TaskIndex>,
     /// The set in that order.
     set: TaskSet,
@@ -323,7 +323,7 @@ impl<'a> View<'a> {
         Some(Picoseconds(enough))
     }
 
-    /// What 5.3.7 and 5.3.8 print, and whether all of it says yes.
+    /// The printed tests of 5.3.7 and 5.3.8, and whether all of them pass.
     fn as_printed(&self, effort: Effort) -> (Section, Vec<PrintedServer>, bool) {
         let (mut rows, mut servers, mut all) = (Vec::new(), Vec::new(), true);
         for core in 0..self.cores.len() {
@@ -477,7 +477,8 @@ impl<'a> View<'a> {
         rows
     }
 
-    /// Both instances of each copied task: what the theorem asks for, and its numbers. Nothing where there is none.
+    /// Both instances of each copied task: the requirements of the theorem, and its numbers. `None` without copied
+    /// tasks.
     fn copies(&self, effort: Effort, witness: Option<&Witness>) -> Option<(Section, Vec<CopiedInstance>)> {
         let proofs = server_proofs(&self.system, effort, self.events_max);
         let (mut rows, mut instances) = (Vec::new(), Vec::new());

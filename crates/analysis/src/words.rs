@@ -23,7 +23,7 @@ fn because(set: &TaskSet, cause: &Cause) -> String {
             set[*task].name()
         ),
         Cause::Supply(most) => format!("the window is supplied no more than {}", exact_span(most)),
-        Cause::Utilization(found) => format!("the part of the processor needed is {found}, more than 1"),
+        Cause::Utilization(found) => format!("utilization is {found}, above 1"),
         other => format!("{other:?}"),
     }
 }
@@ -40,7 +40,7 @@ pub(crate) fn refusal(set: &TaskSet, late: &Overload, after: &str) -> Answer {
     Answer::No(Box::new(Refusal { sentence: late_in(set, late, after), overload: Demand::Window(overload) }))
 }
 
-/// What the window of an overload begins with, unless said.
+/// Default of the beginning of an overload's window.
 pub(crate) const CRITICAL: &str = "a critical instant";
 
 /// A sentence for an overload.
@@ -71,7 +71,7 @@ pub(crate) fn exact_span(ps: &Ratio<BigUint>) -> String {
     }
 }
 
-/// A sentence for what is not supported.
+/// A sentence for an unsupported question.
 pub(crate) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
     let name = |&task: &TaskIndex| format!("{:?}", set[task].name());
     match reason {
@@ -90,7 +90,7 @@ pub(crate) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
             format!("with bounds of interference that may never be reached, {}", overloaded(set, late))
         }
         Unsupported::Load(found) => {
-            format!("with bounds of interference that may never be reached, the part needed is {found}, not below 1")
+            format!("with bounds of interference that may never be reached, utilization is {found}, not below 1")
         }
         Unsupported::Horizon { hyperperiod_ps, jobs_max } => format!(
             "with a hyperperiod of {} the schedule repeats only after more than {jobs_max} jobs; see --steps",
@@ -103,5 +103,5 @@ pub(crate) fn reason(set: &TaskSet, reason: &Unsupported) -> String {
 }
 
 fn contradiction(violation: &Violation) -> String {
-    format!("a defect of memtint: the analysis says yes, and the checker refuses the schedule: {violation}")
+    format!("a defect of memtint: the analysis accepts the tasks, and the checker refuses their schedule: {violation}")
 }
