@@ -1,4 +1,4 @@
-//! What an analysis finds, under names that points, rows, claims and errata refer to.
+//! Results of analyses, under names that points, rows, claims and errata refer to.
 
 use crate::figure::{Answered, Is};
 use num_bigint::BigUint;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub(crate) enum Found {
     /// A number, exact.
     Number(Ratio<BigUint>),
-    /// Yes, no, or that the analysis does not say.
+    /// Yes, no, or undecided by the analysis.
     Is(Is),
     /// A list, in its order.
     List(Vec<String>),
@@ -57,7 +57,7 @@ impl Found {
     }
 }
 
-/// What a result is held against. All that is given must hold.
+/// The bounds of a result. All given bounds must hold.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bound {
     pub(crate) is: Option<Is>,
@@ -84,7 +84,7 @@ impl Bound {
         texts.join(", ")
     }
 
-    /// Whether a result is as it says; a result of another kind is not.
+    /// Whether a result is within the bounds; a result of another kind is not.
     pub(crate) fn holds(&self, found: &Found) -> bool {
         let number = || found.number();
         self.is.is_none_or(|is| *found == Found::Is(is))

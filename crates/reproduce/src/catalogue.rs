@@ -84,7 +84,7 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
         }
     }
     if figure.point.is_empty() && figure.claim.is_empty() && figure.row.is_empty() {
-        return Err(refuse(id, "point", "an empty list", "what the paper says, as points or claims"));
+        return Err(refuse(id, "point", "an empty list", "statements of the paper, as points or claims"));
     }
     if figure.is_regenerated() != figure.expects.is_some() {
         return Err(refuse(id, "expects", "given or absent", "given exactly where something is regenerated"));
@@ -137,7 +137,7 @@ pub fn parse(text: &str, id: &str) -> Result<Figure, ReproduceError> {
     Ok(figure)
 }
 
-/// Refuses what would be repeated more often than anybody reads.
+/// Refuses more repetitions than a reader could use.
 fn check_length(figure: &Figure) -> Result<(), ReproduceError> {
     let runs = figure.run.iter().map(|run| run.each.as_ref());
     let points = figure.point.iter().map(|point| point.each.as_ref());
@@ -224,7 +224,7 @@ fn check_bound(figure: &Figure, field: &str, bound: &Bound) -> Result<(), Reprod
     }
 }
 
-/// Refuses an erratum without reason or evidence, and one that explains what is not in the file.
+/// Refuses an erratum without reason or evidence, and one that explains names missing in the file.
 fn check_errata(figure: &Figure) -> Result<(), ReproduceError> {
     let id = &figure.id;
     if figure.erratum.is_empty() == (figure.expects == Some(Expectation::Errata)) {
@@ -237,7 +237,7 @@ fn check_errata(figure: &Figure) -> Result<(), ReproduceError> {
         known.extend(items(figure, each.as_ref(), false).into_iter().map(|item| named(name, item)));
     }
     if figure.because.is_some() == figure.because_of.is_empty() {
-        let accepted = "names of what differs, exactly where because says why";
+        let accepted = "names of the values that differ, exactly where because is given";
         return Err(refuse(id, "because_of", format!("{:?}", figure.because_of), accepted));
     }
     if let Some(unknown) = figure.because_of.iter().find(|name| !known.contains(*name)) {
@@ -342,7 +342,7 @@ pub fn machines() -> impl Iterator<Item = &'static str> {
     MACHINES.iter().map(|&(name, _)| name)
 }
 
-/// What was fitted for a figure: of its machine, and its own.
+/// Fitted parameters of a figure and its machine.
 ///
 /// # Errors
 ///

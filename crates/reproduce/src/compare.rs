@@ -1,4 +1,4 @@
-//! What came out, beside what was published.
+//! Comparison of results with published values.
 
 use crate::answer::{Answers, Bound, Found, alike, float};
 use crate::catalogue;
@@ -17,7 +17,7 @@ pub struct Comparison {
     pub id: String,
     /// Its paper.
     pub paper: String,
-    /// What it shows.
+    /// Its subject.
     pub title: String,
     /// Where it stands.
     pub source: String,
@@ -38,27 +38,27 @@ pub struct Comparison {
     /// Published values that cannot be right.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errata: Vec<JudgedErratum>,
-    /// What it comes to.
+    /// The verdict.
     pub verdict: Verdict,
     /// The same in words.
     pub verdict_text: String,
     /// Largest distance from a published value, in percent of it, of those that are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_deviation_percent: Option<f64>,
-    /// What its file expects.
+    /// The verdict that its file expects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expectation>,
     /// Why it differs, or why it failed; only when it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// What the file explains although it agrees.
+    /// Names that the file explains although they agree.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<String>,
-    /// What the scenarios leave out.
+    /// Parts of the setup that the scenarios omit.
     pub simplified: Vec<String>,
     /// Parameters that no source gives.
     pub fitted: Vec<Fitted>,
-    /// What platform files leave open, and was filled in.
+    /// Values that platform files leave open and memtint has assumed.
     pub assumed: Vec<String>,
 }
 
@@ -69,21 +69,21 @@ pub struct ComparedValue {
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// What the paper says.
+    /// The published value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<f64>,
     /// Where, beyond the figure's source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What came out.
+    /// The result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub simulated: Option<f64>,
-    /// What came out by what was published.
+    /// The simulated value divided by the published one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<f64>,
     /// Whether it takes part in the comparison within a tolerance.
     pub compared: bool,
-    /// What came out, as an exact fraction, when an analysis found it.
+    /// The result as an exact fraction, if an analysis found it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exact: Option<String>,
     /// Numbers of the errata that explain why it deviates.
@@ -96,7 +96,7 @@ pub struct ComparedValue {
 pub struct ComparedRow {
     /// Its name.
     pub name: String,
-    /// What the paper says.
+    /// The published value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub published: Option<Vec<String>>,
     /// Where, beyond the figure's source.
@@ -122,7 +122,7 @@ pub struct JudgedClaim {
     pub source: String,
     /// The bound, in terms of values.
     pub bound: String,
-    /// What came out.
+    /// The result.
     pub found: String,
     /// Whether it holds; `None` when a value is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ pub struct JudgedClaim {
     pub errata: Vec<String>,
 }
 
-/// What a comparison comes to.
+/// The verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -140,8 +140,8 @@ pub enum Verdict {
     Within,
     /// Every claim holds.
     SameOrderAndTrend,
-    /// What deviates deviates because the published value cannot be right, which is shown; all else is within the tolerance, or
-    /// of the same order and trend.
+    /// All deviations are explained by published values that cannot be right, which is shown; all other values are
+    /// within the tolerance, or of the same order and trend.
     CannotBeRight,
     /// A claim does not hold, or a value that an analysis finds is not the published one; or an erratum is not shown.
     Differs,
@@ -178,7 +178,7 @@ impl Comparison {
 /// Takes a measure: run, task, measure.
 pub(crate) type Take<'a> = dyn Fn(&Measured) -> Option<f64> + 'a;
 
-/// Compares a figure's values with what runs and analyses say.
+/// Compares a figure's values with the results of runs and analyses.
 pub(crate) fn compare(
     figure: &Figure,
     short: bool,
@@ -304,7 +304,7 @@ fn is_of(point: &Point, value: &ComparedValue, figure: &Figure) -> bool {
     items(figure, point.each.as_ref(), false).iter().any(|item| named(&point.name, item) == value.name)
 }
 
-/// What is not as published.
+/// A deviation from the published result.
 struct Deviation {
     /// Name of a value or row, words of a claim, number of an erratum.
     name: String,
@@ -322,7 +322,7 @@ impl Deviation {
     }
 }
 
-/// Why a figure differs: what its file says of what it explains, and the names of what it does not explain.
+/// Why a figure differs: the explanation of its file, and the names that it does not explain.
 fn reason(figure: &Figure, deviating: &[Deviation]) -> Option<String> {
     let (known, open): (Vec<&Deviation>, Vec<&Deviation>) =
         deviating.iter().partition(|deviation| figure.because_of.contains(&deviation.name));
@@ -338,7 +338,7 @@ fn reason(figure: &Figure, deviating: &[Deviation]) -> Option<String> {
     }
 }
 
-/// What deviates and no erratum explains, and errata that are not shown, in words. Where only a simulation gives a value,
+/// Deviations that no erratum explains, and errata that are not shown, in words. If only a simulation gives a value,
 /// distance is no contradiction while the claims hold.
 fn deviating(
     figure: &Figure,
@@ -428,7 +428,7 @@ fn judge(
     let value = |name: &str| {
         let unknown = || refuse(&figure.id, format!("claim {:?}", claim.say), name, "the name of a point");
         let found = values.iter().find(|value| value.name == name).map(|value| value.simulated);
-        // What the short form leaves out is not looked at.
+        // Values that the short form omits are not checked.
         let is_left_out = |point: &Point| {
             items(figure, point.each.as_ref(), false).iter().any(|item| named(&point.name, item) == name)
         };
@@ -482,7 +482,7 @@ fn judge(
 }
 
 impl Claim {
-    /// What a result of an analysis is held against.
+    /// The published value of a result of an analysis.
     pub(crate) fn bound(&self) -> Bound {
         Bound {
             is: self.is,

@@ -1,4 +1,4 @@
-//! Published values that cannot be right: is that shown, and does it explain what deviates?
+//! Published values that cannot be right: whether that is shown, and whether it explains the deviations.
 
 use crate::answer::{Answers, Bound};
 use crate::figure::{Erratum, Shown};
@@ -12,17 +12,17 @@ pub struct JudgedErratum {
     pub number: String,
     /// Where it is printed.
     pub source: String,
-    /// What is printed.
+    /// The printed value.
     pub printed: String,
     /// Why that cannot be right.
     pub why: String,
-    /// What is right.
+    /// The correct value.
     pub correct: String,
     /// Names of values and rows, and words of claims, that deviate because of it.
     pub explains: Vec<String>,
-    /// What shows it.
+    /// The evidence.
     pub evidence: Vec<Evidence>,
-    /// Whether all of the evidence holds, and each of what it explains deviates.
+    /// Whether all of the evidence holds, and everything that it explains deviates.
     pub shown: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct JudgedErratum {
 pub struct Evidence {
     /// The bound, in terms of the result.
     pub bound: String,
-    /// What came out.
+    /// The result.
     pub found: String,
     /// Whether it holds; not when there is no such result.
     pub holds: bool,
@@ -49,7 +49,8 @@ impl Shown {
     }
 }
 
-/// Judges an erratum; `agrees` tells that something it explains does not deviate, so that there is nothing to explain.
+/// Judges an erratum; `agrees` returns whether a value that it explains does not deviate, so that the explanation is
+/// stale.
 pub(crate) fn judge(erratum: &Erratum, answers: &Answers, agrees: &dyn Fn(&str) -> bool) -> JudgedErratum {
     let mut evidence: Vec<Evidence> = erratum.shown.iter().map(|shown| evidence(shown, answers)).collect();
     let stale = erratum.explains.iter().filter(|name| agrees(name));

@@ -1,4 +1,4 @@
-//! What can be wrong with a figure's file.
+//! Errors of figure files.
 
 use memtint_frames::FrameError;
 use memtint_hiding::HidingError;
@@ -6,19 +6,19 @@ use memtint_map::{PaletteError, PlatformError};
 use memtint_sim::SimError;
 use memtint_system::SystemError;
 
-/// Tells why a figure cannot be regenerated.
+/// Reasons why a figure cannot be regenerated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReproduceError {
     /// There is no such figure.
     #[error("figure {id:?} is not known; nearest: {nearest}")]
     Unknown {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// What it may have meant.
+        /// Similar ids.
         nearest: String,
     },
-    /// The file is no TOML, or has a field that nobody knows.
+    /// The file is no TOML, or has an unknown field.
     #[error("figure {id:?}: {reason}")]
     Syntax {
         /// The file.
@@ -26,7 +26,7 @@ pub enum ReproduceError {
         /// Where and what.
         reason: String,
     },
-    /// A field says something that cannot be.
+    /// The value of a field is invalid.
     #[error("figure {id:?}: {field} is {found}; accepted is {accepted}")]
     Field {
         /// The file.

@@ -20,7 +20,7 @@ const EACH: &str = "{each}";
 pub struct Prepared {
     /// Its name in the figure.
     pub name: String,
-    /// What is simulated.
+    /// The scenario.
     pub scenario: Scenario,
     /// The system file of the scenario, for `memtint sim`. Equal texts are equal simulations.
     pub text: String,
@@ -41,7 +41,7 @@ pub(crate) fn named(name: &str, item: &str) -> String {
 ///
 /// # Errors
 ///
-/// What the files or the simulator refuse.
+/// Errors of the files or of the simulator.
 pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Prepared>, ReproduceError> {
     let mut shared = Table::new();
     if let Some(machine) = &figure.machine {
@@ -53,7 +53,7 @@ pub fn prepare(figure: &Figure, short: bool, seed: Option<u64>) -> Result<Vec<Pr
         for item in items(figure, run.each.as_ref(), short) {
             let name = named(&run.name, item);
             if all.iter().any(|other| other.name == name) {
-                return Err(refuse(&figure.id, "run.name", name, "a name of its own"));
+                return Err(refuse(&figure.id, "run.name", name, "a unique name"));
             }
             let mut table = shared.clone();
             lay(&run.system, &mut table);

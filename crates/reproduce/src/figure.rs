@@ -1,4 +1,4 @@
-//! The data files: a figure or table of a paper, what it says, and what to simulate to see whether that comes out.
+//! The data files: a figure or table of a paper, its statements, and the simulations that test them.
 
 use crate::expand::named;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ pub struct Figure {
     pub source: String,
     /// Whether the paper prints numbers.
     pub kind: FigureKind,
-    /// What the comparison is expected to come to; none where nothing is regenerated yet.
+    /// The expected verdict of the comparison; none where nothing is regenerated yet.
     #[serde(default)]
     pub expects: Option<Expectation>,
     /// Greatest distance of a simulated value from its published one, in percent of it, for the verdict `within`.
@@ -37,10 +37,10 @@ pub struct Figure {
     /// Why the results differ, where they do and it has been understood; of what `because_of` names only.
     #[serde(default)]
     pub because: Option<String>,
-    /// What `because` explains: names of values and rows, and words of claims.
+    /// The names that `because` explains: of values and rows, and words of claims.
     #[serde(default)]
     pub because_of: Vec<String>,
-    /// What the scenarios leave out of the paper's setup.
+    /// Parts of the paper's setup that the scenarios omit.
     #[serde(default)]
     pub simplified: Vec<String>,
     /// Parameters of these scenarios that no source gives.
@@ -55,7 +55,7 @@ pub struct Figure {
     /// Of these lists, the items of the short form; default: all.
     #[serde(default)]
     pub short: BTreeMap<String, Vec<String>>,
-    /// What the system files (`memtint-system`) of all runs share, laid over the machine's.
+    /// The common part of the system files (`memtint-system`) of all runs, laid over the machine's.
     #[serde(default)]
     pub system: Table,
     /// Tasks of system files by name, for runs to use.
@@ -93,11 +93,12 @@ pub struct Figure {
 pub enum FigureKind {
     /// It does.
     Values,
-    /// There is a graph whose values the text does not give; what the text says of it is held to a bound.
+    /// There is a graph whose values the text does not give; a bound is derived from the statement of the text about
+    /// it.
     Claim,
 }
 
-/// What a comparison can be expected to come to.
+/// An expected verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Expectation {
@@ -117,7 +118,7 @@ pub struct Fitted {
     pub parameter: String,
     /// Its value.
     pub value: String,
-    /// What it was chosen by.
+    /// The criterion of its choice.
     pub how: String,
 }
 
@@ -153,7 +154,8 @@ pub struct Allocation {
     pub banks: Option<String>,
     /// Frames.
     pub frames: u32,
-    /// Of all frames, so many in percent are free at the beginning, chosen at random, the rest held by others; default: all.
+    /// Percentage of all frames that are free at the beginning, chosen at random; the rest is held by others; default:
+    /// all.
     #[serde(default)]
     pub free_percent: Option<u32>,
 }
@@ -169,7 +171,7 @@ pub struct Point {
     pub each: Option<String>,
     /// Its unit.
     pub unit: String,
-    /// What the paper says.
+    /// The published value.
     #[serde(default)]
     pub published: Option<f64>,
     /// The same for each item of the list.
@@ -199,8 +201,8 @@ pub struct Point {
     /// Or: rank correlation (Spearman) of two repeated points of the same list, by their names with `{each}`.
     #[serde(default)]
     pub rank_correlation_of: Option<[String; 2]>,
-    /// For `rank_correlation_of`: the items in the order of the second point, cut into so many groups of neighbours of
-    /// nearly the same size, each of which counts with its means; default: every item for itself.
+    /// For `rank_correlation_of`: the items in the order of the second point, divided into this number of groups of
+    /// neighbours of nearly the same size, each of which counts with its means; default: every item for itself.
     #[serde(default)]
     pub groups: Option<u32>,
     /// Subtracted from the value; default 0.
@@ -228,7 +230,7 @@ pub struct Measured {
     pub alone_in: Option<String>,
 }
 
-/// What can be measured.
+/// A measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
@@ -303,8 +305,9 @@ pub enum Measure {
     AloneBandwidthTimesDeviation,
     /// Requests that met a refresh; of the task, or of all.
     RequestsThatMetARefresh,
-    /// Mean execution time of a job by its period, summed over all tasks with jobs, instances of one task (copy tasks) taken
-    /// together; 1 fills a core. It can be more: what jobs that never ended had is not counted, but what one needs is.
+    /// Mean execution time of a job by its period, summed over all tasks with jobs, instances of one task (copy tasks)
+    /// taken together; 1 fills a core. It can be more: the time of jobs that never ended is not counted, but the need
+    /// of one is.
     Utilization,
     /// Jobs that were late, of all tasks.
     DeadlineMisses,
@@ -340,7 +343,7 @@ pub struct Analysis {
     /// In which form formulas, rules and algorithms are used.
     #[serde(default)]
     pub form: PrintedForm,
-    /// What the method has to be told beyond the task set.
+    /// Parameters of the method besides the task set.
     #[serde(default)]
     pub with: Table,
 }
@@ -349,14 +352,14 @@ pub struct Analysis {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrintedForm {
-    /// With their mistakes put right.
+    /// With their mistakes corrected.
     #[default]
     Corrected,
     /// Literally.
     AsPrinted,
 }
 
-/// What can be asked of a task set. `S` stands for the name of a server, `T` for that of a task, `N` for a number.
+/// A question about a task set. `S` stands for the name of a server, `T` for that of a task, `N` for a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -400,15 +403,16 @@ pub enum Method {
     /// Algorithm 8 over all periods of the two servers: `S values` (how many have one), `S overhead ms` (their sum).
     #[serde(rename = "algorithm-8")]
     Algorithm8,
-    /// What devices guarantee, without a task set. `with` says `device`, `refresh` and `line_bytes`; `X ns` of a line and `X MB/s` for the
-    /// row cycle that MemGuard's slides add up (`slides`), and for `reads` and `writes` of one bank, each of another row, all
-    /// without refresh; `guaranteed MB/s` with it.
+    /// The guaranteed bandwidth of devices, without a task set. `with` has `device`, `refresh` and `line_bytes`; `X ns`
+    /// of a line and `X MB/s` for the row cycle that MemGuard's slides add up (`slides`), and for `reads` and `writes`
+    /// of one bank, each of another row, all without refresh; `guaranteed MB/s` with it.
     GuaranteedBandwidth,
-    /// Whether the guaranteed bandwidth covers the budgets of cores, without a task set. `with` says `budgets_mb_per_s` (one of each
-    /// core), `guaranteed_mb_per_s`, `quantum` and `skid` in lines, `period_us` and `line_bytes`: `cores`, `terms of a sum from 0 to
-    /// their number`, `budgets MB/s`, `budgets, quanta and skids MB/s`; whether the budgets are `below` and `at most` the
-    /// guaranteed; whether the regulator's rule has the system `accepted`, and would with a guarantee of just budgets, quanta
-    /// and skids (`accepted at equality`), and with an event less (`accepted below equality`).
+    /// Whether the guaranteed bandwidth covers the budgets of cores, without a task set. `with` has `budgets_mb_per_s`
+    /// (one of each core), `guaranteed_mb_per_s`, `quantum` and `skid` in lines, `period_us` and `line_bytes`: `cores`,
+    /// `terms of a sum from 0 to their number`, `budgets MB/s`, `budgets, quanta and skids MB/s`; whether the budgets
+    /// are `below` and `at most` the guaranteed; whether the regulator's rule accepts the system (`accepted`), and
+    /// would accept it with a guarantee of exactly budgets, quanta and skids (`accepted at equality`), and with an
+    /// event less (`accepted below equality`).
     ReservationRule,
     /// Servers that cost least, periods to `period_max`, all multiples of `unit`, tasks assigned as in the file: `found`, for each
     /// `S period ms`, `S budget ms`; `unhidden percent` of all time.
@@ -440,7 +444,7 @@ pub enum Is {
     Yes,
     /// No, proved.
     No,
-    /// The analysis does not say.
+    /// The analysis does not decide.
     Open,
 }
 
@@ -465,7 +469,7 @@ pub struct Row {
     /// List it is repeated for.
     #[serde(default)]
     pub each: Option<String>,
-    /// What the paper says, in whatever order.
+    /// The published list, in any order.
     #[serde(default)]
     pub published: Option<Vec<String>>,
     /// The same for each item of the list.
@@ -486,20 +490,20 @@ pub struct Erratum {
     pub number: String,
     /// Where it is printed.
     pub source: String,
-    /// What is printed.
+    /// The printed value.
     pub printed: String,
     /// Why that cannot be right.
     pub why: String,
-    /// What is right.
+    /// The correct value.
     pub correct: String,
-    /// What of this file deviates because of it: names of points and rows (without `{each}`), words of claims.
+    /// The names in this file that deviate because of it: of points and rows (without `{each}`), words of claims.
     #[serde(default)]
     pub explains: Vec<String>,
-    /// What shows it: all of it must hold.
+    /// The evidence: all of it must hold.
     pub shown: Vec<Shown>,
 }
 
-/// A result of an analysis, and what it is held against: one of `is`, `exactly`, `equals`, or bounds.
+/// A result of an analysis, and its expected value: one of `is`, `exactly`, `equals`, or bounds.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shown {
@@ -522,7 +526,7 @@ pub struct Shown {
     pub at_most: Option<f64>,
 }
 
-/// Something the paper says of the values.
+/// A statement of the paper about the values.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -533,7 +537,7 @@ pub struct Claim {
     /// Values from the greatest to the smallest...
     #[serde(default)]
     pub falling: Vec<String>,
-    /// ... each at least so many times the next; default 1.
+    /// ... each at least this many times the next; default 1.
     #[serde(default = "unit")]
     pub by: f64,
     /// Or: one value ...
@@ -549,7 +553,7 @@ pub struct Claim {
     /// (Spearman).
     #[serde(default)]
     pub rank: Option<f64>,
-    /// Or: what an analysis finds, held to `at_least` and `at_most`, or ...
+    /// Or: a result of an analysis, held to `at_least` and `at_most`, or ...
     #[serde(default)]
     pub answer: Option<Answered>,
     /// ... to an answer ...
@@ -574,7 +578,7 @@ fn unit() -> f64 {
 }
 
 impl Figure {
-    /// Tells whether the short form does all that the whole form does: nothing is simulated, and no list is cut.
+    /// Returns whether the short form equals the whole form: nothing is simulated, and no list is cut.
     #[must_use]
     pub fn short_is_whole(&self) -> bool {
         self.run.is_empty() && self.short.is_empty()

@@ -1,12 +1,12 @@
-//! Published figures and tables as data, what regenerates them, and what came out.
+//! Published figures and tables as data, their regeneration, and the comparison.
 //!
-//! What it is for: a model that is to judge a plan must show first that it sees what others have measured. Every
-//! [`Figure`] is a file of `figures/`: the published values with their source, or, where only a graph exists, the claim in
-//! words and its bound; the scenarios; what is measured; and the tolerance. [`reproduce`] simulates and compares.
+//! A model that judges plans must first reproduce published measurements. Every [`Figure`] is a file of `figures/`: the
+//! published values with their source, or, where only a graph exists, the claim in words and its bound; the scenarios;
+//! the measures; and the tolerance. [`reproduce`] simulates and compares.
 //!
-//! What it deliberately does not do: no verdict is stored, each is computed from a run. No model is adapted to a single
-//! figure: what belongs to a machine stands once in `machines/`, for all figures of that machine, each parameter with a
-//! source or the word `fitted`, and every fitted one is listed beside the result.
+//! No verdict is stored; each is computed from a run. No model is adapted to a single figure: the parameters of a
+//! machine are in `machines/`, once for all figures of that machine, each with a source or the word `fitted`. Every
+//! fitted parameter is listed beside the result.
 //!
 //! ```
 //! use memtint_reproduce::{Options, Verdict, catalogue, reproduce};

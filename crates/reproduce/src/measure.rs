@@ -279,7 +279,7 @@ mod tests {
             assert_eq!(others, [None; 3], "{measure:?} of others");
             report.tasks[0].execution_ns = None;
         }
-        // The response has numbers of its own.
+        // The response has separate numbers.
         report.tasks[0].execution_ns = Some(times(2, 1.0));
         assert_eq!(of(&report, "chase", Measure::ResponseMeanMs), Some(6.0));
         assert_eq!(of(&report, "chase", Measure::ResponseSpreadPercent), Some(200.0));

@@ -111,7 +111,7 @@ impl OfTasks {
             found.insert("placed ms".to_owned(), placed);
         }
         for (task, avoid) in avoid.iter().enumerate() {
-            // Of a task whose frames are not given, what it occupies is not known before a schedule is.
+            // The frames of a task without given frames are unknown before there is a schedule.
             if self.with.occupied[task].is_some() {
                 self.colors_of(&problem, task, available_colors(*avoid, problem.colors()), found);
             }
@@ -130,7 +130,7 @@ impl OfTasks {
         Ok(())
     }
 
-    /// The colors in whose frames tasks do not run by what is given.
+    /// The colors in whose frames tasks do not run, as given.
     fn avoid(&self, problem: &Problem) -> Vec<ColorSet> {
         let avoided =
             |own: &Option<ColorSet>| own.map_or(ColorSet::default(), |own| available_colors(own, problem.colors()));
@@ -269,7 +269,7 @@ impl OfTasks {
     }
 }
 
-/// Which rules hold, and whether a frame will do.
+/// The rules that hold, and whether a frame is feasible.
 fn rules(report: &FrameReport, form: Form) -> Vec<(String, bool)> {
     let refused = |rule: u32| {
         report.refused.iter().any(|refused| {

@@ -1,4 +1,4 @@
-//! What a memory guarantees, from the timing of its devices: for figures about the guaranteed bandwidth of regulation.
+//! The guaranteed bandwidth of a memory from the timing of its devices, for figures about regulation.
 
 use crate::answer::{Found, Results};
 use crate::error::{ReproduceError, refuse};
@@ -25,7 +25,7 @@ struct With {
 }
 
 impl GuaranteedMemory {
-    /// Reads what is given, and loads the devices.
+    /// Reads the parameters, and loads the devices.
     pub(super) fn read(id: &str, field: &str, with: &Value) -> Result<GuaranteedMemory, ReproduceError> {
         let wrong = |found: String, accepted: &str| refuse(id, field, found, accepted);
         let accepted = "device, refresh and line_bytes";
@@ -40,9 +40,8 @@ impl GuaranteedMemory {
         let device = standard.device(DeviceChoice::default());
         let device = device.map_err(|error| wrong(error.to_string(), "a device with a default density and width"))?;
         let names = RefreshPlan::NAMES.join(", ");
-        let refresh = RefreshPlan::named(&with.refresh, &device).map_err(|_| {
-            wrong(format!("refresh {:?}", with.refresh), &format!("{names}, as far as the device has it"))
-        })?;
+        let refresh = RefreshPlan::named(&with.refresh, &device)
+            .map_err(|_| wrong(format!("refresh {:?}", with.refresh), &format!("{names}, if the device has it")))?;
         let device = Device { timing: refresh.timing, ..device };
         Ok(GuaranteedMemory { device, refresh, line_bytes: with.line_bytes })
     }
@@ -54,7 +53,7 @@ impl GuaranteedMemory {
         let line = Ratio::from(whole(self.line_bytes));
         let mb_per_s = |time_ns: Ratio<BigUint>| &line * whole(1000) / time_ns;
         let worst = WorstCase::of(&self.device, self.refresh.kind, self.line_bytes);
-        // What refresh leaves of the time.
+        // The time that refresh leaves.
         let left = worst.refresh.map_or_else(
             || Ratio::from(whole(1)),
             |refresh| Ratio::new(whole(refresh.interval.saturating_sub(refresh.cycles)), whole(refresh.interval)),

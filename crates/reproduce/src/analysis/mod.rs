@@ -1,4 +1,4 @@
-//! Analyses: what a figure asks of `memtint-sched` about a task set, or of a memory, and what comes out, by name.
+//! Analyses: a figure's questions to `memtint-sched` about a task set or a memory, and the results by name.
 
 mod cyclic;
 mod memory;
@@ -33,7 +33,7 @@ pub(crate) struct Ready {
     subject: Subject,
 }
 
-/// What it is about.
+/// Its subject.
 enum Subject {
     Tasks(Box<OfTasks>),
     Memory(Box<GuaranteedMemory>),
@@ -42,7 +42,7 @@ enum Subject {
 
 /// An analysis of a task set.
 struct OfTasks {
-    /// What messages call it.
+    /// Its name in messages.
     place: String,
     file: TaskSystem,
     method: Method,
@@ -50,18 +50,18 @@ struct OfTasks {
     with: With,
 }
 
-/// Reads the task sets of a figure's analyses, each with what is laid over it.
+/// Reads the task sets of a figure's analyses, each with its overlay.
 ///
 /// # Errors
 ///
-/// What the files refuse; a task set that does not exist, a name that is used twice, and what a method does not take.
+/// An invalid file, a missing task set, a name that is used twice, and parameters that a method does not take.
 pub(crate) fn prepare(figure: &Figure, short: bool) -> Result<Vec<Ready>, ReproduceError> {
     let mut all: Vec<Ready> = Vec::new();
     for analysis in &figure.analysis {
         for item in items(figure, analysis.each.as_ref(), short) {
             let ready = ready(figure, analysis, item)?;
             if all.iter().any(|other| other.name == ready.name) {
-                return Err(refuse(&figure.id, "analysis.name", ready.name, "a name of its own"));
+                return Err(refuse(&figure.id, "analysis.name", ready.name, "a unique name"));
             }
             if all.len() == ANALYSES_MAX {
                 return Err(refuse(&figure.id, "analysis", "more", format!("at most {ANALYSES_MAX}")));
@@ -112,7 +112,7 @@ fn ready(figure: &Figure, analysis: &Analysis, item: &str) -> Result<Ready, Repr
     Ok(Ready { name, subject })
 }
 
-/// What a method that needs no task set is about; `None` for the others.
+/// The subject of a method that needs no task set; `None` for the others.
 fn without_tasks(method: Method, id: &str, field: &str, with: &Value) -> Option<Result<Subject, ReproduceError>> {
     match method {
         Method::GuaranteedBandwidth => {

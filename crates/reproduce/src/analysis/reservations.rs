@@ -12,7 +12,7 @@ use toml::Value;
 /// The most of each number that is given.
 const NUMBER_MAX: u64 = 1_000_000;
 
-/// Cores with a budget each, and what the memory guarantees.
+/// Cores with a budget each, and the bandwidth that the memory guarantees.
 pub(super) struct Reservations {
     /// In events per period, as all that follows.
     budgets: Vec<u32>,
@@ -36,7 +36,7 @@ struct With {
 }
 
 impl Reservations {
-    /// Reads what is given, in events per period.
+    /// Reads the parameters, in events per period.
     pub(super) fn read(id: &str, field: &str, with: &Value) -> Result<Reservations, ReproduceError> {
         let wrong = |found: String, accepted: &str| refuse(id, field, found, accepted);
         let accepted = "budgets_mb_per_s, guaranteed_mb_per_s, quantum, skid, period_us and line_bytes";

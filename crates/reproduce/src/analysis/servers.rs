@@ -19,7 +19,7 @@ use num_integer::Integer as _;
 use num_rational::Ratio;
 use std::collections::BTreeMap;
 
-/// Pairs of a job and a refresh that Algorithm 8 looks at.
+/// The most pairs of a job and a refresh in Algorithm 8.
 const PAIRS_MAX: u64 = 10_000_000;
 
 impl OfTasks {
@@ -149,7 +149,7 @@ impl OfTasks {
             for (server, &entry) in entries.iter().enumerate() {
                 for (index, task) in system.cores()[core].servers[server].tasks.indexed() {
                     let whose = of_file(server, index);
-                    // Jobs of both instances of a copied task are looked at together.
+                    // Jobs of both instances of a copied task are counted together.
                     if self.file.tasks[whose.index()].server != Some(entry) {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! What methods are told beyond the task set.
+//! Parameters of methods besides the task set.
 
 use crate::figure::Method;
 use memtint_analysis::TaskSystem;
@@ -13,14 +13,14 @@ const LIST_MAX: usize = 64;
 /// The most nodes of a search.
 const NODES_MAX: u64 = 1_000_000;
 
-/// What a method does not take.
+/// A parameter that a method does not take.
 pub(crate) struct Wrong {
     pub(crate) field: String,
     pub(crate) found: String,
     pub(crate) accepted: String,
 }
 
-/// What is given, checked; what is not stays empty.
+/// The parameters, checked; absent ones stay empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct With {
     pub(crate) t_refi: Option<Picoseconds>,
@@ -59,7 +59,7 @@ struct Cost {
     time: String,
 }
 
-/// What each method takes; those with a star it needs.
+/// The parameters of each method; those with a star are required.
 fn fields(method: Method) -> &'static [&'static str] {
     match method {
         Method::TaskSet => &["t_refi", "costs"],

@@ -139,7 +139,7 @@ fn what_is_wrong_with_an_analysis_is_said() {
     said("A = [\"f1\", ", "A = [\"f0\", ", &["with.occupied", "f0", "f1 to f64"]);
     said("A = [\"f1\", ", "Z = [\"f1\", ", &["with.occupied", "Z", "A, B, C"]);
     said("A = [\"c2\"]", "A = [\"c2+\"]", &["with.colors", "c1 to c64"]);
-    said("name = \"other frames, slices", "name = \"occupied as printed, slices", &["a name of its own"]);
+    said("name = \"other frames, slices", "name = \"occupied as printed, slices", &["a unique name"]);
     said(
         "analysis = \"occupied as printed\", result",
         "analysis = \"occupied\", result",
