@@ -11,7 +11,7 @@ use crate::report::Report;
 use crate::scenario::Scenario;
 use crate::simulate::{Watch, simulate, simulate_watched};
 
-/// What the channels of a simulation sent.
+/// The commands of the channels of a simulation.
 #[derive(Debug)]
 pub struct ChannelCommands {
     /// Commands of all channels.
@@ -57,7 +57,7 @@ pub fn simulate_commands(
     Ok((report, Some(commands)))
 }
 
-/// What `memtint sim` prints: the report, and what of the file it does not consider.
+/// The output of `memtint sim`: the report, and the fields of the file that it does not consider.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SystemReport<'a> {
     /// Fields of the system file that the simulation does not consider.

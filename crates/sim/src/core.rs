@@ -1,4 +1,4 @@
-//! A core: what of a program's instructions can be under way at once.
+//! A core: the instructions of a program that can be under way at once.
 //!
 //! Time inside a core is counted in *slots*: a core of issue width `w` has `w` of them in a clock cycle, and every
 //! instruction takes one. Two models: *in order* waits for every load before it goes on; *windowed* lets up to a window
@@ -39,12 +39,12 @@ pub struct CoreConfig {
     pub mshrs: u32,
 }
 
-/// When a value is there.
+/// When a value is available.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     /// Slot, or [`PENDING`].
     pub(crate) slot: u64,
-    /// Register that knows, while it is pending.
+    /// Miss register that holds it, while it is pending.
     pub(crate) register: u16,
 }
 
@@ -55,7 +55,7 @@ pub(crate) const AT_ONCE: Ready = Ready { slot: 0, register: NO_REGISTER };
 pub(crate) struct Register {
     pub(crate) line: u64,
     pub(crate) taken: bool,
-    /// When its line, and room for the lines it displaced, is there; [`PENDING`] before that is known.
+    /// When its line has arrived and there is room for the lines it displaced; [`PENDING`] before that is known.
     pub(crate) ready: u64,
     /// When the access began, for statistics.
     pub(crate) issued: Picoseconds,
@@ -72,7 +72,7 @@ struct Load {
     ready: Ready,
 }
 
-/// What a core waits for.
+/// The event that a core waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     /// It can go on.
@@ -105,7 +105,7 @@ pub(crate) struct Core {
     in_order: bool,
     // --- what it runs ---
     pub(crate) task: Option<usize>,
-    /// What it ran last, if it is idle now.
+    /// The task that it ran last, if it is idle now.
     pub(crate) last_task: Option<usize>,
     /// Those that may run on it.
     pub(crate) tasks: Vec<usize>,
@@ -117,7 +117,7 @@ pub(crate) struct Core {
     pub(crate) ranks: RankMask,
     /// The ranks that are locked, up to a time.
     pub(crate) locked: (RankMask, Picoseconds),
-    /// When the locks of its own ranks change next; looked up again from then on.
+    /// When the locks of its ranks change next; refreshed from then on.
     pub(crate) locks_change: Picoseconds,
     /// Task and number of the job that it has begun.
     pub(crate) begun: Option<(usize, u64)>,
@@ -199,9 +199,10 @@ impl Core {
         self.time.1
     }
 
-    /// The earliest slot at which the instruction with this index can be under way, given when it could otherwise, as far as
-    /// is known; and the register whose line it has to wait for besides. The first instruction out of a load's window waits
-    /// for the load, and all between that and this one come after it. Loads that were waited for are forgotten.
+    /// The earliest slot at which the instruction with this index can be under way, if it is known, given the slot at
+    /// which it could start otherwise; and the register whose line it must also wait for. The first instruction beyond
+    /// a load's window waits for the load, and all instructions from that one to this one follow it. Completed loads
+    /// are removed.
     #[inline]
     pub(crate) fn enter_window(&mut self, index: u64, mut slot: u64) -> (u64, Option<u16>) {
         while let Some(load) = self.loads.front() {
@@ -229,7 +230,7 @@ impl Core {
         Ok(self.loads.drain(..).map(|load| load.ready.slot).fold(self.slot, u64::max))
     }
 
-    /// When a line that is on its way in a slot will be there; `None` when it is not on its way.
+    /// When a line that is on its way in a slot arrives; `None` when it is not on its way.
     #[inline]
     pub(crate) fn under_way(&self, line: u64, slot: u64) -> Option<Ready> {
         if self.taken == 0 {
@@ -240,7 +241,7 @@ impl Core {
         Some(Ready { slot: self.registers[at].ready, register: at as u16 })
     }
 
-    /// Frees registers whose line is there, and tells how many are free.
+    /// Frees registers whose line has arrived; returns the number of free ones.
     pub(crate) fn free_registers(&mut self, slot: u64) -> usize {
         for register in &mut self.registers {
             if register.taken && register.ready <= slot && register.writebacks == 0 {

@@ -1,4 +1,4 @@
-//! What dividing the memory buys tasks, and what it costs them.
+//! Benefit and cost of memory partitioning for tasks.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -64,15 +64,15 @@ impl DivisionReport {
         }
     }
 
-    /// Gives the greatest slowdown of any task, by what `which` takes of each; `None` if one is unknown.
+    /// Gives the greatest slowdown of any task, as selected by `which`; `None` if one is unknown.
     #[must_use]
     pub fn greatest(&self, which: impl Fn(&TaskDivision) -> Option<f64>) -> Option<f64> {
         self.tasks.iter().map(which).try_fold(0.0, |most: f64, slowdown| Some(most.max(slowdown?)))
     }
 }
 
-/// Simulates a scenario and the same without its division, each task also alone, on up to `threads` threads: the report of the
-/// scenario, and the comparison. The watch hears of both as one.
+/// Simulates a scenario and the same without its division, each task also alone, on up to `threads` threads: the report
+/// of the scenario, and the comparison. The watch receives the progress of both as one.
 ///
 /// # Errors
 /// [`SimError`] when no task of the scenario has a part, when it has bandwidth budgets, servers or a timetable of refresh, and the refusals of [`simulate`].

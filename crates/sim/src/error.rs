@@ -1,4 +1,4 @@
-//! What can be wrong with a scenario.
+//! Errors of scenarios.
 
 use memtint_cache::CacheError;
 use memtint_dram::DramError;
@@ -7,11 +7,11 @@ use memtint_guard::GuardError;
 use memtint_map::{PaletteError, PlatformError};
 use memtint_workload::WorkloadError;
 
-/// Tells why a scenario cannot be simulated.
+/// Reasons why a scenario cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// A field says something that cannot be.
+    /// The value of a field is invalid.
     #[error("{origin:?}: {field} is {found}; accepted is {accepted}")]
     Field {
         /// Name of the file.
@@ -41,7 +41,7 @@ pub enum SimError {
     /// The allocator refuses the memory.
     #[error(transparent)]
     Frames(#[from] FrameError),
-    /// The allocator refuses what a task may be given.
+    /// The allocator refuses the memory policy of a task.
     #[error("task {task}: {reason}")]
     Policy {
         /// Its place in the list of tasks.
@@ -49,7 +49,7 @@ pub enum SimError {
         /// The allocator's words.
         reason: FrameError,
     },
-    /// An allocator refuses the memory, or what a task may be given.
+    /// An allocator refuses the memory, or the memory policy of a task.
     #[error("{origin:?}: {field} is {allocator}; {reason}")]
     Allocator {
         /// Name of the file.

@@ -1,11 +1,11 @@
 //! The machine put together: cores, caches, interconnect, controllers and DRAM, page tables, allocators and tasks.
 //!
-//! What it is for: to see, before a machine exists or without touching it, what a plan does to the tasks that share
-//! its memory.
+//! The simulator shows the effect of a plan on the tasks that share a memory, before the machine exists or without
+//! touching it.
 //!
-//! What it deliberately does not do: it interprets no instructions. Tasks are [sources of
-//! references](memtint_workload::Source). Translation caches and branch prediction cost nothing, page-table walks cause
-//! no traffic, and a cache's tags change at the time of an access, not when the line arrives.
+//! It deliberately interprets no instructions. Tasks are [sources of references](memtint_workload::Source). Translation
+//! caches and branch prediction cost nothing, page-table walks cause no traffic, and a cache's tags change at the time
+//! of an access, not when the line arrives.
 #![forbid(unsafe_code)]
 
 mod commands;

@@ -1,9 +1,9 @@
 //! The machine put together, and its main loop.
 //!
-//! Cores and channels each have their own time. The one that is behind goes on, up to where another could influence it:
-//! what a core does reaches a channel no earlier than [`Machine::reach`] later, so channels see all requests in the order
-//! of time. Cores are kept within the same distance of each other; the tags of a shared cache are therefore touched in an
-//! order that may differ from that of time by less than it takes to reach memory.
+//! Cores and channels each have their own time. The one that is behind advances, up to the time at which another could
+//! influence it: an action of a core reaches a channel no earlier than [`Machine::reach`] later, so channels see all
+//! requests in the order of time. Cores are kept within the same distance of each other; the tags of a shared cache are
+//! therefore touched in an order that may differ from that of time by less than it takes to reach memory.
 
 mod dispatch;
 mod regulator;
@@ -48,7 +48,7 @@ pub enum Scheduling {
 
 /// Hardware and operating system.
 pub struct MachineConfig {
-    /// What the channels hold.
+    /// The content of the channels.
     pub device: Device,
     /// Where addresses lie.
     pub decoder: Decoder,
@@ -62,9 +62,9 @@ pub struct MachineConfig {
     pub core_nodes: Vec<u32>,
     /// Between nodes.
     pub numa: NumaConfig,
-    /// Who hands out frames: one allocator, or several that share the memory.
+    /// The frame allocators: one, or several that share the memory.
     pub allocators: Shared,
-    /// What a first touch costs, beyond the references of the program itself: time in the kernel.
+    /// Cost of a first touch, beyond the references of the program: time in the kernel.
     pub fault: Picoseconds,
     /// Time it takes a core to go over to another task.
     pub switch: Picoseconds,
@@ -90,7 +90,7 @@ pub struct TaskConfig {
     pub cores: Vec<usize>,
     /// Which of the machine's allocators hands out its frames.
     pub allocator: usize,
-    /// What it may be given.
+    /// Its memory policy.
     pub profile: Profile,
     /// Smaller is more urgent, for [`Scheduling::FixedPriority`].
     pub priority: u32,
@@ -115,11 +115,11 @@ pub struct TaskConfig {
     pub copy: Picoseconds,
     /// The data, whose lines are read and written; of none, the copy takes its time and causes no traffic.
     pub globals: ByteSize,
-    /// What it executes.
+    /// Its references.
     pub source: Box<dyn Source>,
 }
 
-/// What a simulation found out.
+/// Results of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Simulated time.
@@ -148,9 +148,9 @@ pub struct Outcome {
     pub locks: Option<LockCounts>,
     /// Of each server, in order.
     pub servers: Vec<ServerCounts>,
-    /// Under a table, what became of its slots.
+    /// Statistics of slots, under a table.
     pub table: Option<TableCounts>,
-    /// What became of budgets of bandwidth, if there are any.
+    /// Statistics of bandwidth budgets, if there are any.
     pub regulation: Option<RegulationCounts>,
 }
 
@@ -159,7 +159,7 @@ struct Copies {
     members: Vec<usize>,
     /// The one that had the job before.
     latest: usize,
-    /// Whose the latest job is that has been decided about.
+    /// The instance chosen for the latest decided job.
     decided: Option<(u64, usize)>,
 }
 
@@ -181,7 +181,7 @@ pub struct Machine<S = ()> {
     /// When the next lock or unlock task is released, on each core; never on those that run none.
     refresh_task_at: Vec<Picoseconds>,
     locks: LockCounts,
-    /// What ran when, if somebody wants to know.
+    /// The log of runs, if requested.
     log: Option<RunLog>,
     /// Since when each core is idle because of locks.
     stalled: Vec<Option<u64>>,
@@ -215,7 +215,7 @@ impl<S: CommandSink> Machine<S> {
     ///
     /// # Errors
     ///
-    /// Whatever a part refuses, with its own words; [`SimError::Policy`] when a task's allocator refuses what it may be given.
+    /// The error of any part; [`SimError::Policy`] when a task's allocator refuses its memory policy.
     ///
     /// # Panics
     ///
@@ -322,12 +322,12 @@ impl<S: CommandSink> Machine<S> {
         self.reach
     }
 
-    /// Keeps which job ran where and when from now on, up to so many runs.
+    /// Logs from now on which job ran where and when, up to `runs_max` runs.
     pub fn log_runs(&mut self, runs_max: usize) {
         self.log = Some(RunLog::new(self.cores.len(), runs_max));
     }
 
-    /// What ran so far, since [`Machine::log_runs`]; nothing without that.
+    /// The runs since [`Machine::log_runs`]; none without that call.
     #[must_use]
     pub fn runs(&self) -> Runs {
         self.log.as_ref().map_or_else(Runs::default, |log| log.runs(self.now))
@@ -384,7 +384,7 @@ impl<S: CommandSink> Machine<S> {
         (at, first, second)
     }
 
-    /// Passes on what the channels say.
+    /// Passes on the notices of the channels.
     fn hear(&mut self) {
         let mut notices = std::mem::take(&mut self.notices);
         for notice in notices.drain(..) {
@@ -513,7 +513,8 @@ impl<S: CommandSink> Machine<S> {
         Some(slot)
     }
 
-    /// Accesses the caches and what lies behind them; false, and the core is blocked, when it has no register for it.
+    /// Accesses the caches and the memory behind them; returns false, with the core blocked, when it has no register
+    /// for it.
     #[inline]
     fn access(&mut self, at: usize, index: usize, reference: &Reference, addr: PhysAddr, slot: u64) -> bool {
         let line = addr.0 & self.line_mask;
@@ -623,7 +624,7 @@ impl<S: CommandSink> Machine<S> {
 
     // --- results ---
 
-    /// Gives what was found out so far.
+    /// Gives the results so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let tasks = self.tasks.iter().map(|task| {
@@ -697,7 +698,7 @@ impl<S: CommandSink> Machine<S> {
         self.memory.into_sinks()
     }
 
-    /// What of the address mapping was assumed.
+    /// The assumptions about the address mapping.
     #[must_use]
     pub fn assumed(&self) -> &[String] {
         self.memory.decoder().assumed()

@@ -1,8 +1,8 @@
 //! Memory as cores see it: channels behind an interconnect.
 //!
-//! A request leaves a core's last-level cache, takes the way to the channel's node, waits before the controller while
-//! its queue is full, and is served. Reads of one node's cores to another node's memory share that link's bandwidth. A line
-//! that is longer than a burst is so many requests, and there when the last of them is.
+//! A request leaves a core's last-level cache, travels to the channel's node, waits in front of the controller while
+//! its queue is full, and is served. Reads of one node's cores to another node's memory share that link's bandwidth. A
+//! line longer than one burst is split into several requests and completes with the last.
 
 use crate::error::SimError;
 use crate::histogram::Histogram;
@@ -14,7 +14,7 @@ use memtint_units::{Clock, PhysAddr, Picoseconds};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Who waits for a request.
+/// The waiter of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket {
     pub(crate) core: u16,
@@ -24,10 +24,10 @@ pub(crate) struct Ticket {
     pub(crate) task: u16,
 }
 
-/// What happened to a request of a core.
+/// An event of a core's request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Notice {
-    /// The data of a read are there at this time.
+    /// The data of a read arrive at this time.
     Read { ticket: Ticket, at: Picoseconds, completion: Option<Completion> },
     /// A write was taken in.
     Written { ticket: Ticket, at: Picoseconds },
@@ -38,9 +38,9 @@ pub(crate) enum Notice {
 struct Parted {
     /// Bursts that have not been heard of.
     left: u64,
-    /// When the last so far is there.
+    /// Latest arrival so far.
     at: Picoseconds,
-    /// What the first one met.
+    /// The completion of the first one.
     first: Option<Completion>,
 }
 
@@ -50,7 +50,7 @@ const WHOLE: u32 = u32::MAX;
 /// The interconnect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumaConfig {
-    /// A hop, one way, beyond what a local access takes.
+    /// Time of a hop, one way, on top of a local access.
     pub hop: Picoseconds,
     /// Hops from one node to another, by `from * nodes + to`.
     pub hops: Vec<u32>,
@@ -73,7 +73,7 @@ struct Arrival {
     parted: u32,
 }
 
-/// One channel with what is on its way to it.
+/// One channel with the requests on their way to it.
 struct Channel<S> {
     controller: Controller<S>,
     node: u32,
@@ -107,7 +107,7 @@ pub(crate) struct MemorySystem<S> {
     bursts_per_line: u64,
     parted: Vec<Parted>,
     parted_free: Vec<u32>,
-    /// What a channel says of bursts, with the lines they are parts of.
+    /// Notices of a channel about bursts, with the lines that they are parts of.
     heard: Vec<(u32, Notice)>,
 }
 
@@ -225,7 +225,7 @@ impl<S: CommandSink> MemorySystem<S> {
 
     /// Lets the channel that is next work up to a time (excluded), or until something happens that a core must hear of.
     ///
-    /// What another channel does next may wake a core, whose request takes `reach` to get here.
+    /// The next action of another channel may wake a core, whose request takes `reach` to get here.
     pub(crate) fn advance(&mut self, until: Picoseconds, reach: Picoseconds, tell: &mut Vec<Notice>) {
         let index = self.earliest.1;
         let others = self.channels.iter().enumerate().filter(|&(at, _)| at != index).map(|(_, channel)| channel.next.0);
@@ -238,7 +238,7 @@ impl<S: CommandSink> MemorySystem<S> {
         self.renew(index);
     }
 
-    /// What is said of a burst, said of its line, once all its bursts have been heard of.
+    /// Turns the notices of bursts into one for their line, after the last burst.
     #[inline]
     fn whole(&mut self, line: u32, notice: Notice) -> Option<Notice> {
         if line == WHOLE {
@@ -353,7 +353,7 @@ impl<S: CommandSink> Channel<S> {
         self.enter(completion.issued + 1, completion.write, clock, tell);
     }
 
-    /// Offers what waits, as far as there is room.
+    /// Offers waiting requests while there is room.
     fn enter(&mut self, cycle: Cycle, write: bool, clock: Clock, tell: &mut Vec<(u32, Notice)>) {
         while let Some(&arrival) = self.waiting[usize::from(write)].front() {
             let id = self.free.pop().unwrap_or_else(|| {

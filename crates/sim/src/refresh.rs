@@ -31,10 +31,10 @@ pub struct SoftRefresh {
     pub period: Picoseconds,
     /// The windows of a period, by their start; they end within it.
     pub windows: Vec<LockWindow>,
-    /// What the lock task takes of each of its cores, longer only if there is more to write back. The burst begins so long after its
-    /// release, whatever held it up.
+    /// Time of the lock task on each of its cores, longer only if there is more to write back. The burst begins this
+    /// long after its release, whatever held it up.
     pub lock: Picoseconds,
-    /// What the unlock task takes of each of its cores.
+    /// Time of the unlock task on each of its cores.
     pub unlock: Picoseconds,
     /// The cores that run all lock and unlock tasks, at the same time and before all others. Not empty; ascending.
     pub cores: Vec<usize>,
@@ -46,14 +46,14 @@ pub struct SoftRefresh {
     pub timetable: Timetable,
 }
 
-/// What locks came to.
+/// Statistics of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LockCounts {
     /// Time in which some rank was locked, in picoseconds.
     pub locked_ps: u64,
     /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
     pub unhidden_ps: Vec<u64>,
-    /// What the lock and unlock tasks took of their cores, all together, in picoseconds.
+    /// Total time of lock and unlock tasks on their cores, in picoseconds.
     pub tasks_ps: u64,
     /// Lock tasks that ran, each once for each of their cores.
     pub locks: u64,
@@ -65,7 +65,7 @@ pub struct LockCounts {
     pub copied_lines: u64,
 }
 
-/// What a core does for refresh.
+/// A refresh task on a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RefreshTask {
     pub(crate) at: Picoseconds,

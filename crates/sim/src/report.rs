@@ -1,4 +1,4 @@
-//! What a simulation tells.
+//! The report of a simulation.
 
 mod summary;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 /// Version of the report's form.
 pub const SCHEMA: u32 = 1;
 
-/// What a scenario came to.
+/// The results of a scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Version of the form.
@@ -27,7 +27,7 @@ pub struct Report {
     pub allocator: String,
     /// Seed.
     pub seed: u64,
-    /// What the platform file leaves open, and was filled in.
+    /// Values that the platform file leaves open and memtint has assumed.
     pub assumed: Vec<String>,
     /// Simulated time.
     pub simulated_ns: f64,
@@ -64,25 +64,26 @@ pub struct Report {
     pub bandwidth: Option<BandwidthReport>,
 }
 
-/// What became of budgets of bandwidth.
+/// Results of bandwidth budgets.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BandwidthReport {
     /// Between two budgets.
     pub period_ns: f64,
     /// Periods that have begun.
     pub periods: u64,
-    /// What the memory guarantees to each class of banks, in megabytes a second.
+    /// Guaranteed bandwidth of each class of banks, in megabytes a second.
     pub guaranteed_mb_per_s: f64,
     /// Interrupts, of counters, timers and other cores.
     pub interrupts: u64,
-    /// What they took of all cores.
+    /// Their time on all cores.
     pub overhead_ns: f64,
-    /// Tasks that used memory and have no budget, nor have all cores they may run on: what is guaranteed holds without them only.
+    /// Tasks that used memory without a budget of the task or of all cores it may run on: the guarantee holds only
+    /// without them.
     pub unregulated: Vec<String>,
-    /// Lines that are not counted, read or written: what is guaranteed holds without them only.
+    /// Lines, read or written, that are not counted: the guarantee holds only without them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncounted: Option<&'static str>,
-    /// What is counted, by class of banks.
+    /// Counted events, by class of banks.
     pub counters: Vec<CounterReport>,
     /// Of each counter, each core and task with a budget.
     pub regulators: Vec<RegulatorReport>,
@@ -96,7 +97,7 @@ pub struct BandwidthReport {
 pub struct PeriodReport {
     /// `core 0`, or `task` and its name.
     pub subject: String,
-    /// What is counted.
+    /// The kind of event.
     pub counts: String,
     /// Bank classes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,7 +127,7 @@ pub struct PeriodReport {
 /// Events that are counted together.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CounterReport {
-    /// What they are.
+    /// The kind of event.
     pub counts: String,
     /// Bank classes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +147,7 @@ pub struct RegulatorReport {
     pub group: String,
     /// `core 0`, or `task` and its name.
     pub subject: String,
-    /// What is counted.
+    /// The kind of event.
     pub counts: String,
     /// Bank classes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,7 +158,7 @@ pub struct RegulatorReport {
     pub quantum: u32,
     /// Most beyond a grant, as the sum of all budgets assumes (s).
     pub skid: u32,
-    /// Most beyond a grant that there were.
+    /// Most events beyond a grant.
     pub longest_skid: u64,
     /// All.
     pub events: u64,
@@ -188,7 +189,7 @@ pub struct RegulatorReport {
 }
 
 impl BandwidthReport {
-    /// Tells which assumption of the budgets did not hold: what is guaranteed then is not.
+    /// Returns the assumption of the budgets that did not hold, which voids the guarantee.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
         let skid = self.regulators.iter().find(|regulator| regulator.longest_skid > u64::from(regulator.skid));
@@ -209,7 +210,7 @@ impl BandwidthReport {
     }
 }
 
-/// What became of a cyclic executive.
+/// Results of a cyclic executive.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TableReport {
     /// Slots that have begun.
@@ -225,7 +226,7 @@ pub struct TableReport {
     pub slot: Vec<SlotReport>,
 }
 
-/// What became of a slot.
+/// Results of a slot.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct SlotReport {
     /// Its task.
@@ -240,7 +241,7 @@ pub struct SlotReport {
     pub longest_use_ns: f64,
 }
 
-/// What became of a server.
+/// Results of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ServerReport {
     /// Its name.
@@ -260,7 +261,7 @@ pub struct ServerReport {
     pub unhidden_ns: f64,
 }
 
-/// What refresh by software came to.
+/// Results of refresh by software.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LockReport {
     /// Time in which some rank was locked.
@@ -269,7 +270,7 @@ pub struct LockReport {
     pub hidden_ns: Vec<f64>,
     /// Of that, for each core: it was idle because tasks that were ready could not run for the locks.
     pub unhidden_ns: Vec<f64>,
-    /// What lock and unlock tasks took of their cores, all together.
+    /// Total time of lock and unlock tasks on their cores.
     pub tasks_ns: f64,
     /// Lock tasks that ran, each once for each of their cores.
     pub locks: u64,
@@ -294,7 +295,7 @@ pub enum End {
     Failed,
 }
 
-/// What became of a task.
+/// Results of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TaskReport {
     /// Its name.
@@ -384,12 +385,12 @@ pub struct TaskReport {
     /// Speed alone by speed together; with `alone` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slowdown: Option<f64>,
-    /// What it did alone; with `alone` only.
+    /// Its results alone; with `alone` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alone: Option<AloneReport>,
 }
 
-/// What a task does on the machine alone.
+/// Results of a task alone on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct AloneReport {
     /// Instructions a second, over all the time until it completed or the simulation ended.
@@ -429,7 +430,7 @@ pub struct Distribution {
     pub max: f64,
 }
 
-/// What a bank did.
+/// Statistics of a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct BankReport {
     /// Channel.
@@ -448,7 +449,7 @@ pub struct BankReport {
     pub read_latency_ns: Distribution,
 }
 
-/// What a rank did.
+/// Statistics of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct RankReport {
     /// Channel.
@@ -492,8 +493,8 @@ pub struct EnergyReport {
 }
 
 impl Report {
-    /// Tells which task ended before its work was done, and why: out of color, out of memory, a trace that ends early. Numbers of
-    /// such a run are of a part of the work.
+    /// Returns the task that ended before its work was done, and the reason: out of color, out of memory, a trace that
+    /// ends early. The numbers of such a run cover a part of the work.
     #[must_use]
     pub fn unfinished(&self) -> Option<String> {
         let mut tasks = self.tasks.iter().filter(|task| matches!(task.end, End::OutOfMemory | End::Failed));
@@ -508,7 +509,7 @@ impl Distribution {
         Distribution::of(histogram, 1e-3)
     }
 
-    /// Summarises values of so many nanoseconds each.
+    /// Summarises values in units of `ns_of_one` nanoseconds.
     fn of(histogram: &Histogram, ns_of_one: f64) -> Distribution {
         let ns = |value: u64| value as f64 * ns_of_one;
         let quantile = |share| ns(histogram.quantile(share));

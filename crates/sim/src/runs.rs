@@ -1,8 +1,8 @@
-//! What ran when: a log with a limit, for pictures and for those who check schedules.
+//! A log of runs with a limit, for pictures and for checks of schedules.
 
 use memtint_units::Picoseconds;
 
-/// What had a core.
+/// The user of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ran {
     /// A job of a task.
@@ -24,13 +24,12 @@ pub enum Ran {
     },
 }
 
-/// A stretch of time in which a core did one thing; what it waits for memory is part of it, what it takes to go over to a
-/// task is not.
+/// A stretch of time in which a core did one thing, including waits for memory, without the context switch to a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     /// The core.
     pub core: usize,
-    /// What it did.
+    /// Its activity.
     pub ran: Ran,
     /// When it began.
     pub start: Picoseconds,
@@ -38,7 +37,7 @@ pub struct Run {
     pub end: Picoseconds,
 }
 
-/// What ran on all cores.
+/// The runs of all cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Runs {
     /// In the order in which they began; of one core none overlap.
@@ -51,7 +50,7 @@ pub struct Runs {
 #[derive(Debug)]
 pub(crate) struct RunLog {
     runs: Vec<Run>,
-    /// What each core is doing, and since when.
+    /// The activity of each core, and its beginning.
     open: Vec<Option<(Ran, Picoseconds)>>,
     /// The latest run of each core.
     latest: Vec<Option<usize>>,
@@ -69,7 +68,7 @@ impl RunLog {
         self.open[core] = Some((ran, at));
     }
 
-    /// What the core did ends; looked at and gone on with, it is one run.
+    /// Ends the core's activity; if it continues after a check, both parts are one run.
     pub(crate) fn end(&mut self, core: usize, at: Picoseconds) {
         let Some((ran, start)) = self.open[core].take().filter(|&(_, start)| start < at) else { return };
         let latest = self.latest[core].map(|latest| &mut self.runs[latest]);
@@ -84,7 +83,7 @@ impl RunLog {
         }
     }
 
-    /// All so far, with what is under way.
+    /// All runs so far, including those under way.
     pub(crate) fn runs(&self, now: Picoseconds) -> Runs {
         let mut all = RunLog { open: self.open.clone(), latest: self.latest.clone(), runs: self.runs.clone(), ..*self };
         (0..all.open.len()).for_each(|core| all.end(core, now));
@@ -99,7 +98,7 @@ mod tests {
 
     const JOB: Ran = Ran::Job { task: 0, job: 0 };
 
-    /// Begins and ends what a core does.
+    /// Begins and ends the activity of a core.
     fn runs(log: &mut RunLog, core: usize, spans: &[(Ran, u64, u64)]) {
         for &(ran, start, end) in spans {
             log.begin(core, ran, Picoseconds(start));

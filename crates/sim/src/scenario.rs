@@ -32,14 +32,14 @@ pub const CORES_MAX: u32 = 1024;
 const SECOND: Picoseconds = Picoseconds(1_000_000_000_000);
 /// At most this many hops between two nodes.
 const HOPS_MAX: u32 = 16;
-/// User of the tasks with bank classes, whom CAMC colors, and of all others.
+/// User of the tasks with bank classes, which CAMC colors, and user of all others.
 const COLORED_USER: u32 = 1;
 const PLAIN_USER: u32 = 0;
 
 /// The most data that instances of a task copy.
 const GLOBALS_MAX: ByteSize = ByteSize(1 << 30);
 
-/// What the channels of a machine have in common.
+/// Common properties of the channels of a machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Channels {
     /// How many there are.
@@ -291,7 +291,7 @@ impl Scenario {
         for (index, task) in spec.tasks.iter().enumerate() {
             let of = |field: &str| format!("task {:?}: {field}", task.name);
             let first = spec.tasks.iter().position(|other| other.name == task.name);
-            check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
+            check.that(&of("name"), first == Some(index), "used twice", "a unique name")?;
             let core = task.core.unwrap_or(0);
             check.that(&of("cores"), core < cores, core, format!("0 to {}", cores - 1))?;
             check.that(&of("references"), task.references != Some(0), 0, "1 or more")?;

@@ -9,12 +9,12 @@ use memtint_units::Picoseconds;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A simulation asks at least so often whether to go on ...
+/// The progress callback is called after at most this many steps ...
 const STEPS: u64 = 500;
-/// ... and after so much simulated time, in picoseconds, which is a fraction of a second to wait for.
+/// ... and after at most this simulated time, in picoseconds, which takes a fraction of a second.
 const STEP_MAX: u64 = 1_000_000_000;
 
-/// Hears how far simulations are, from 0 to 1 of all there is to do, and says whether to go on.
+/// Receives the progress of simulations, from 0 to 1 of all work, and returns whether to continue.
 pub trait Watch: Sync {
     /// Called now and then, from any thread.
     fn go_on(&self, share_done: f64) -> bool;
@@ -34,12 +34,12 @@ pub(crate) struct Run {
     pub(crate) allocator: String,
 }
 
-/// Simulates a scenario, and each of its tasks alone if it says so, on up to `threads` threads. The result does not
+/// Simulates a scenario, and each of its tasks alone if it is set to, on up to `threads` threads. The result does not
 /// depend on their number.
 ///
 /// # Errors
 ///
-/// What the scenario's parts refuse.
+/// Errors of the scenario's parts.
 pub fn simulate(scenario: &Scenario, threads: usize, watch: &dyn Watch) -> Result<Report, SimError> {
     let sinks = vec![(); scenario.channels()?.count];
     Ok(simulate_watched(scenario, threads, watch, sinks)?.0)

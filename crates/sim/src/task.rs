@@ -1,4 +1,4 @@
-//! Tasks: what they execute, when, and what is counted of them.
+//! Tasks: their work, their release times, and their counters.
 
 use crate::histogram::Histogram;
 use crate::page_table::PageTable;
@@ -20,14 +20,13 @@ pub struct Release {
     pub period: Picoseconds,
     /// From the release to the time by which the job must be done.
     pub deadline: Picoseconds,
-    /// What a job executes.
+    /// The work of a job.
     pub references_per_job: u64,
     /// Whether a job that is not done by its deadline is given up.
     pub gives_up: bool,
     /// Jobs at the beginning that are not counted.
     pub uncounted: u64,
-    /// How much later than its period says a job may be released, at random. Its deadline and response count from when it
-    /// should have been.
+    /// Largest random delay of a job's release after its arrival. Its deadline and response count from the arrival.
     pub jitter: Picoseconds,
     /// Seed of the jitter.
     pub seed: u64,
@@ -63,7 +62,7 @@ pub(crate) struct Copying {
 }
 
 impl Copying {
-    /// So many lines, one or more.
+    /// A copy of `lines` lines, one or more.
     pub(crate) fn new(from: usize, to: usize, lines: u64, line_bytes: u64) -> Copying {
         Copying { from, to, line_bytes, at: 0, end: 2 * lines }
     }
@@ -79,7 +78,7 @@ impl Copying {
     }
 }
 
-/// What a task does at the moment.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It wants the core.
@@ -92,7 +91,7 @@ pub(crate) enum State {
     Finished,
 }
 
-/// What became of a task in the end.
+/// How a task has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The simulation was over before the task was.
@@ -128,7 +127,7 @@ pub struct TaskCounts {
     pub page_faults: u64,
     /// Frames it has.
     pub frames: u64,
-    /// Of these, frames that its policy does not allow: what soft mode, and allocators that know no colors, gave it.
+    /// Of these, frames that its policy does not allow, given by soft mode and by allocators without colors.
     pub frames_out_of_color: u64,
     /// Jobs finished.
     pub jobs: u64,
@@ -184,7 +183,7 @@ pub(crate) struct Task {
     /// The job has copied what it needed: it does not copy for the next as well.
     pub(crate) has_copied: bool,
     pub(crate) barrier: Option<Barrier>,
-    /// It has an end of its own: the simulation need not go on when all such have ended.
+    /// Whether it ends by itself: the simulation may end when all such tasks have ended.
     pub(crate) is_finite: bool,
     /// References until it is done.
     pub(crate) left: u64,
@@ -207,7 +206,7 @@ pub(crate) struct Task {
     at: usize,
 }
 
-/// Tasks of a group wait for each other after every so many references.
+/// Tasks of a group wait for each other after every `every` references.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Barrier {
     /// Group.
@@ -217,7 +216,7 @@ pub struct Barrier {
 }
 
 impl Task {
-    #[allow(clippy::too_many_arguments, reason = "called once, with what a scenario says of a task")]
+    #[allow(clippy::too_many_arguments, reason = "called once, with the fields of a scenario's task")]
     pub(crate) fn new(
         class: TaskClass,
         cores: Vec<usize>,

@@ -21,7 +21,7 @@ use memtint_units::Picoseconds;
 type Urgency = (u64, usize);
 
 impl<S: CommandSink> Machine<S> {
-    /// Decides what a core runs; false when it has to wait for that.
+    /// Decides what a core runs; returns false when it has to wait first.
     pub(super) fn schedule(&mut self, at: usize) -> bool {
         self.end_stall(at);
         self.serve_interrupts(at);
@@ -29,7 +29,7 @@ impl<S: CommandSink> Machine<S> {
         self.look_up_locks(at);
         let core = &self.cores[at];
         if !core.draining && core.task.is_some() && !self.is_refresh_task_due(at) {
-            // Nobody has to wait for loads when nothing changes.
+            // Without a change there is no need to wait for loads.
             self.release_what_is_due(at);
             self.account_servers(at);
             let choice = self.choice(at);
@@ -41,7 +41,7 @@ impl<S: CommandSink> Machine<S> {
                 return true;
             }
         }
-        // What it has been running ends its loads first.
+        // The previous task completes its loads first.
         let core = &mut self.cores[at];
         match core.drain() {
             Ok(slot) => {
@@ -82,7 +82,7 @@ impl<S: CommandSink> Machine<S> {
         true
     }
 
-    /// Keeps what a core goes over to.
+    /// Records the task that a core switches to.
     fn log_what_runs(&mut self, at: usize) {
         let core = &self.cores[at];
         if let (Some(log), Some(task)) = (&mut self.log, core.task) {
@@ -162,7 +162,7 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Looks up which locks a core meets now, and when they change, unless it knows.
+    /// Updates a core's view of the current locks and of their next change, unless it is valid.
     fn look_up_locks(&mut self, at: usize) {
         let Some(soft) = &self.soft_refresh else { return };
         let core = &mut self.cores[at];
@@ -175,12 +175,12 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// The ranks that are locked when a core looks.
+    /// The ranks that are locked at a core's current time.
     pub(super) fn locked(&self, at: usize) -> RankMask {
         let Some(soft) = &self.soft_refresh else { return 0 };
         let core = &self.cores[at];
         let now = core.time_of(core.slot);
-        // What it knows is of the time when it looked last.
+        // The cached value dates from the last update.
         if now < core.locked.1 { core.locked.0 } else { soft.locked(now) }
     }
 
@@ -240,7 +240,7 @@ impl<S: CommandSink> Machine<S> {
             soft.is_none_or(|soft| !soft.is_locked_within(self.tasks[task].ranks, released, deadline(task)))
         };
         let unlocked = |&task: &usize| soft.is_none_or(|soft| !soft.is_locked(self.tasks[task].ranks, released));
-        // What is late has its data where they are.
+        // A late job uses the data where they are.
         let chosen = busy
             .or_else(|| self.next_in_table(&order, released))
             .or_else(|| order.iter().copied().find(free))
@@ -359,7 +359,7 @@ impl<S: CommandSink> Machine<S> {
             let is_elsewhere = task.running_on.is_some_and(|core| core != at);
             if !is_elsewhere && task.gives_up_at().is_some_and(|deadline| deadline <= now) {
                 task.give_up_job();
-                // What has not been copied to the end is copied again.
+                // An incomplete copy is repeated.
                 if let Some(copying) = task.copying.take() {
                     self.tasks[copying.to].takes_over = Some(copying.from);
                 }
@@ -393,7 +393,7 @@ impl<S: CommandSink> Machine<S> {
         (first, index)
     }
 
-    /// What a core runs, still ready and not locked out.
+    /// The current task of a core, if it is still ready and not locked out.
     fn current(&self, at: usize) -> Option<usize> {
         self.cores[at].task.filter(|&task| self.may_run(task, at))
     }
@@ -403,14 +403,14 @@ impl<S: CommandSink> Machine<S> {
         self.tasks[index].state == State::Ready && !self.is_locked_out(index, at) && !self.is_throttled(index)
     }
 
-    /// What a core should run now.
+    /// The choice of a core for now.
     fn choice(&mut self, at: usize) -> Choice {
         self.note_demand_of_tasks(at);
         let choice = self.choice_without_budgets(at);
         self.regulated(at, choice)
     }
 
-    /// What a core should run now if its bandwidth is not regulated.
+    /// The choice of a core for now if its bandwidth is not regulated.
     fn choice_without_budgets(&mut self, at: usize) -> Choice {
         if !self.cores[at].servers.is_empty()
             && let Some(choice) = self.choice_of_servers(at, self.locked(at))
@@ -542,7 +542,7 @@ impl<S: CommandSink> Machine<S> {
             _ => None,
         });
         let given_up = core.tasks.iter().filter_map(|&index| self.tasks[index].gives_up_at());
-        // What runs elsewhere is given up there; here it would be looked at again and again once its time is over.
+        // A job that runs elsewhere is given up there; here it would cause repeated checks after its deadline.
         let here = given_up.filter(|&deadline| deadline > core.time_of(core.slot));
         let locks = self.next_change_of_locks(at);
         let budgets = self.next_change_of_budgets(at);
@@ -564,7 +564,7 @@ impl<S: CommandSink> Machine<S> {
         };
         if core.task.is_none() {
             if next_release == PENDING {
-                // Nothing to do until somebody else says so.
+                // Nothing to do until another core or channel wakes it.
                 core.block = Block::Register(NO_REGISTER);
             } else {
                 core.wake = core.slot.max(next_release);
@@ -606,7 +606,7 @@ impl<S: CommandSink> Machine<S> {
         let now = self.cores[at].time_of(self.cores[at].slot);
         for task in waiting {
             let than = match self.scheduling {
-                // Nobody is preempted, or not before the end of a quantum.
+                // No task is preempted, or not before the end of a quantum.
                 Scheduling::RoundRobin { .. } => (u64::MAX, usize::MAX - 1),
                 _ if !self.preemption => (u64::MAX, usize::MAX - 1),
                 _ => self.urgency(task),

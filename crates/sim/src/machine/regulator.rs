@@ -1,13 +1,13 @@
-//! Regulated memory bandwidth: the state machine of [`memtint_guard`], which hears of every line that cores fetch and write
-//! back, and stops cores or tasks.
+//! Regulated memory bandwidth: the state machine of [`memtint_guard`], which counts every line that cores fetch and
+//! write back, and stops cores or tasks.
 //!
-//! What is regulated is a *subject*: a core, which stands still while it is throttled, or a task, which does not run on
-//! any core meanwhile, so that others may. A counter of a subject is armed with each grant. When it is consumed, an interrupt comes
-//! after the skid, with the next reference that the core begins; what the subject sends in between counts on, and is taken off
-//! the next grant. Each interrupt, of a counter, of the period's timer or of another
-//! core, takes the core the same time.
+//! The unit of regulation is a *subject*: a core, which stands still while it is throttled, or a task, which does not
+//! run on any core meanwhile, so that other tasks can. A counter of a subject is armed with each grant. When the grant
+//! is consumed, an interrupt follows after the skid, with the next reference that the core begins; lines that the
+//! subject sends in between are counted, and deducted from the next grant. Each interrupt, of a counter, of the
+//! period's timer or of another core, takes the core the same time.
 //!
-//! What the handlers themselves send to memory is nothing, and lines that lock tasks write back are not counted.
+//! The handlers cause no memory traffic, and lines that lock tasks write back are not counted.
 
 use super::server::Choice;
 use super::{END_OF_TIME, Machine};
@@ -46,21 +46,21 @@ pub struct RegulationConfig {
     pub period: Picoseconds,
     /// From the event that consumes a grant to the interrupt.
     pub skid: Picoseconds,
-    /// What an interrupt takes of its core.
+    /// Time of an interrupt on its core.
     pub overhead: Picoseconds,
     /// How the use of a period is predicted, for groups that donate.
     pub prediction: Prediction,
     /// The cores and tasks with a budget, each once.
     pub subjects: Vec<Subject>,
-    /// What is counted. A subject stands still as soon as one counter says so.
+    /// The counters. A subject stands still as soon as one of them throttles it.
     pub counters: Vec<CounterConfig>,
-    /// Whose bank classes are meant.
+    /// The palette of the bank classes.
     pub palette: Palette,
     /// Keep what each subject used in each period.
     pub history: bool,
 }
 
-/// What a counter saw of a subject in a period, in events.
+/// Counts of a subject in a period, in events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeriodUse {
     /// Number of the period, from 1.
@@ -71,11 +71,11 @@ pub struct PeriodUse {
     pub events: u64,
     /// Of these, in best-effort sharing.
     pub shared: u64,
-    /// What was granted and donated.
+    /// Events granted and donated.
     pub used: Use,
 }
 
-/// What a counter saw of a subject, in events.
+/// Counts of a subject, in events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeterCounts {
     /// All events.
@@ -104,7 +104,7 @@ pub struct MeterCounts {
     pub longest_skid: u64,
 }
 
-/// What became of a subject.
+/// Results of a subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubjectCounts {
     /// Time in which it was throttled.
@@ -115,14 +115,14 @@ pub struct SubjectCounts {
     pub history: Vec<Vec<PeriodUse>>,
 }
 
-/// What regulation came to.
+/// Results of regulation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegulationCounts {
     /// Periods that have begun.
     pub periods: u64,
     /// Interrupts.
     pub interrupts: u64,
-    /// What they took of all cores.
+    /// Their time on all cores.
     pub overhead_ps: u64,
     /// Of each counter, most events of all subjects in a period, but for those of sharing.
     pub most_in_a_period: Vec<u64>,
@@ -187,7 +187,7 @@ pub(super) struct Regulation {
     interrupts: u64,
     overhead_ps: u64,
     actions: Vec<Action>,
-    /// Subjects that something has been decided about, and whose cores have not heard of it.
+    /// Subjects with a decision that their cores have not yet received.
     decided: Vec<usize>,
 }
 
@@ -264,7 +264,7 @@ impl Regulation {
         }
     }
 
-    /// Tells a counter's guard of an event, and does what it says. Cores that have to look are called.
+    /// Passes an event to a counter's guard, and carries out its actions. Affected cores are notified.
     fn tell(&mut self, index: usize, event: Event, now: Picoseconds) {
         let mut actions = std::mem::take(&mut self.actions);
         let counter = &mut self.counters[index];
@@ -423,7 +423,7 @@ impl<S: CommandSink> Machine<S> {
                     interrupted = true;
                     regulation.begin_period(index, subject, now);
                 }
-                // What was sent beyond a grant may use up the next ones, too.
+                // Lines beyond a grant may use up the next grants, too.
                 while runs && regulation.counters[index].meters[subject].overflow.is_some_and(|due| due <= now) {
                     interrupted = true;
                     let meter = &mut regulation.counters[index].meters[subject];
@@ -475,7 +475,7 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// What a core runs under its budgets, given what it would run without: nothing while it is throttled.
+    /// The choice of a core under its budgets, given the choice without them: nothing while it is throttled.
     pub(super) fn regulated(&mut self, at: usize, choice: Choice) -> Choice {
         let Some(regulation) = &mut self.regulation else { return choice };
         let Some(subject) = regulation.of_core[at] else { return choice };
@@ -487,7 +487,7 @@ impl<S: CommandSink> Machine<S> {
         if is_throttled { Choice::default() } else { choice }
     }
 
-    /// Tells which tasks of a core have something to do.
+    /// Reports to the guard which tasks of a core have work.
     pub(super) fn note_demand_of_tasks(&mut self, at: usize) {
         let Some(regulation) = &mut self.regulation else { return };
         let core = &self.cores[at];
@@ -524,7 +524,7 @@ impl<S: CommandSink> Machine<S> {
         self.subjects_on(regulation, at).into_iter().map(of_subject).min()
     }
 
-    /// What regulation has come to.
+    /// Results of regulation so far.
     pub(super) fn regulation_counts(&self) -> Option<RegulationCounts> {
         let regulation = self.regulation.as_deref()?;
         let subject = |subject: usize| {

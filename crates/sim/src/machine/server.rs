@@ -1,12 +1,11 @@
 //! Servers: budgets of time on a core, for the tasks inside ([Pan18, §5.3.4 and 5.3.5]).
 //!
-//! A budget is set at the beginning of each period; what is left of the one before is lost. It is consumed while a task of
-//! the server has the core, from the moment the core goes over to it to the moment its loads have ended; what a lock or
-//! unlock task takes of the core in between is not. An idle-consuming server has the core, and consumes, also while there
-//! is nothing for it to do.
+//! A budget is set at the beginning of each period; the rest of the previous one is lost. It is consumed while a task
+//! of the server has the core, from the switch to the task until its loads have completed, except for the time of lock
+//! and unlock tasks in between. An idle-consuming server has the core, and consumes its budget, even without work.
 //!
-//! A core looks at the moment a budget is exhausted, finishes the reference that it executes and waits for its loads: so
-//! much more the server has, and it is counted as an overrun. The next budget is not cut for it.
+//! When a budget is exhausted, the core finishes the current reference and waits for its loads: this excess is counted
+//! as an overrun. The next budget is not reduced by it.
 
 use super::Machine;
 use crate::refresh::RankMask;
@@ -14,13 +13,13 @@ use crate::task::State;
 use memtint_dram::CommandSink;
 use memtint_units::Picoseconds;
 
-/// What becomes of a budget while a server has nothing to do.
+/// Treatment of a budget while a server has no work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerKind {
     /// It stays until the end of the period.
     #[default]
     Deferrable,
-    /// It is consumed: the server has the core, and nobody else runs.
+    /// It is consumed: the server has the core, and no other server runs.
     IdleConsuming,
 }
 
@@ -41,13 +40,13 @@ pub struct ServerConfig {
     pub core: usize,
     /// Between two budgets; 1 ps or more.
     pub period: Picoseconds,
-    /// What it has in a period, 1 ps to the period.
+    /// Its budget in a period, 1 ps to the period.
     pub budget: Picoseconds,
     /// When its first period begins; it has no budget before.
     pub phase: Picoseconds,
     /// Smaller is more urgent than other servers of the core; of equal ones the first in the list.
     pub priority: u32,
-    /// What becomes of a budget that nothing uses.
+    /// Treatment of an unused budget.
     pub kind: ServerKind,
     /// Which of its tasks runs.
     pub scheduling: ServerScheduling,
@@ -78,7 +77,7 @@ pub(super) struct Server {
     pub(super) tasks: Vec<usize>,
     /// Of this period's budget, in picoseconds.
     pub(super) left: u64,
-    /// What it had beyond the budget since that was set.
+    /// Time beyond the budget since that was set.
     over: u64,
     /// When the budget is set next.
     replenished_at: Picoseconds,
@@ -144,7 +143,7 @@ impl Server {
     }
 }
 
-/// What a core runs.
+/// The choice of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) task: Option<usize>,

@@ -1,8 +1,8 @@
-//! Cyclic executives: who has a core when is a table, which repeats ([Pan18, §4.3.2 and 4.3.4]).
+//! Cyclic executives: a repeating table assigns cores to tasks ([Pan18, §4.3.2 and 4.3.4]).
 //!
-//! A task runs in its slots only. What is not complete at the end of one goes on in the task's next; where a slot of the same
-//! task follows at once, nothing is interrupted. A core looks at the end of a slot, finishes the reference that it executes
-//! and waits for its loads: so much longer the slot is in use, and it is counted as an overrun.
+//! A task runs in its slots only. A job that is incomplete at the end of a slot continues in the task's next slot; if
+//! that follows at once, nothing is interrupted. At the end of a slot, the core finishes the current reference and
+//! waits for its loads: this excess is counted as an overrun.
 
 use super::Machine;
 use memtint_dram::CommandSink;
@@ -30,7 +30,7 @@ pub struct Table {
     pub slots: Vec<Slot>,
 }
 
-/// What the slots of a table came to.
+/// Statistics of the slots of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableCounts {
     /// Of each slot, the longest time that its task had the core in one of its turns, in picoseconds, overruns included.
@@ -129,7 +129,7 @@ impl Executive {
 }
 
 impl<S: CommandSink> Machine<S> {
-    /// The task whose slot it is on a core, if there is a table: `Some(None)` is nobody's.
+    /// The task of a core's current slot, if there is a table: `Some(None)` for an unassigned slot.
     pub(super) fn owner(&self, at: usize) -> Option<Option<usize>> {
         let table = &self.executive.as_ref()?.table;
         let core = &self.cores[at];
@@ -180,7 +180,7 @@ impl<S: CommandSink> Machine<S> {
         executive.turns[at] = Some(Turn { slot, start, end, used, since: chosen.map(|_| since) });
     }
 
-    /// What the slots came to, up to now.
+    /// Statistics of the slots so far.
     pub(super) fn table_counts(&self) -> Option<TableCounts> {
         let mut executive = self.executive.clone()?;
         for core in 0..self.cores.len() {

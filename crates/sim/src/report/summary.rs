@@ -1,4 +1,4 @@
-//! From what a machine counted to the report.
+//! From a machine's counters to the report.
 
 use super::{
     AloneReport, BandwidthReport, BankReport, CounterReport, Distribution, End, EnergyReport, LockReport, PeriodReport,

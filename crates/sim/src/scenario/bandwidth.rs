@@ -15,14 +15,14 @@ use memtint_units::{ByteSize, IndexSet, Picoseconds};
 /// Megabytes per second.
 type Rate = Count<1, { u32::MAX as u64 }>;
 
-/// The regulators, and what to call them.
+/// The regulators and their names.
 pub(crate) struct Regulators {
     pub(crate) config: RegulationConfig,
-    /// Of each counter: what it counts, its bank classes, bytes of an event.
+    /// Of each counter: its events, its bank classes, bytes of an event.
     pub(crate) counters: Vec<(&'static str, Option<String>, u64)>,
     /// Names of the groups.
     pub(crate) groups: Vec<String>,
-    /// What the memory guarantees to those of a counter, in megabytes a second.
+    /// Guaranteed bandwidth of each counter's banks, in megabytes a second.
     pub(crate) guaranteed_mb_per_s: f64,
 }
 
@@ -161,7 +161,7 @@ impl Scenario {
         for (index, group) in self.spec.groups.iter().enumerate() {
             let of = |field: &str| format!("group {:?}: {field}", group.name.as_str());
             let first = self.spec.groups.iter().position(|other| other.name == group.name);
-            check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
+            check.that(&of("name"), first == Some(index), "used twice", "a unique name")?;
             let kinds = usize::from(group.cores.is_some()) + usize::from(!group.tasks.is_empty());
             check.that(
                 &of("cores"),
@@ -186,7 +186,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Who belongs to each group.
+    /// The members of each group.
     fn subjects(&self) -> Result<Vec<(&GroupEntry, Vec<Subject>)>, SimError> {
         let check = Check { origin: &self.origin };
         let mut owners: Vec<(Subject, &str)> = Vec::new();
@@ -291,7 +291,7 @@ impl Scenario {
         })
     }
 
-    /// What the memory serves in the worst case, in bytes a second.
+    /// Worst-case bandwidth of the memory, in bytes a second.
     fn guaranteed(&self, section: &BandwidthSection, line_bytes: u64) -> Result<u64, SimError> {
         if let Some(rate) = section.guaranteed_mb_per_s {
             return Ok(u64::from(rate) * 1_000_000);

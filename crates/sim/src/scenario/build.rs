@@ -33,7 +33,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// What the platform's mapping or the devices refuse.
+    /// Errors of the platform's mapping or of the devices.
     pub fn channels(&self) -> Result<Channels, SimError> {
         let decoder = Decoder::new(&self.platform, &self.device.geometry)?;
         let refresh = self.refresh()?;
@@ -45,11 +45,11 @@ impl Scenario {
         })
     }
 
-    /// Builds the machine with its tasks; nobody sees the commands.
+    /// Builds the machine with its tasks; the commands are not observed.
     ///
     /// # Errors
     ///
-    /// What a part refuses: a damaged trace file, say.
+    /// Errors of its parts, such as a damaged trace file.
     pub fn machine(&self) -> Result<Machine, SimError> {
         let channels = Decoder::new(&self.platform, &self.device.geometry)?.node_of_channel().len();
         self.watched_machine(vec![(); channels])
@@ -287,7 +287,7 @@ impl Scenario {
         let mut ranks = vec![0u64; palette.bank_classes() as usize];
         let mut left = palette.granules_of_bank_classes().iter().filter(|&&granules| granules > 0).count();
 
-        // A class touches the same banks in each of its granules: one of them tells.
+        // A class touches the same banks in each of its granules: one granule is enough.
         for region in self.platform.regions() {
             let (mut at, step) = (region.base.0, palette.granule().bytes());
             while at < region.end().0 && left > 0 {
@@ -334,12 +334,12 @@ impl Scenario {
         Ok((config, device))
     }
 
-    /// Who hands out a task's frames.
+    /// The allocator of a task's frames.
     pub(crate) fn allocator_of(&self, task: &ScenarioTask) -> AllocatorName {
         task.allocator.unwrap_or(self.spec.system.allocator)
     }
 
-    /// The allocators that somebody has frames of: the machine's, if so, and those of tasks in the order of the tasks.
+    /// The allocators in use: the machine's, if it is, and those of tasks in the order of the tasks.
     fn allocators(&self) -> Vec<AllocatorName> {
         let of_machine = self.spec.system.allocator;
         let of_tasks = self.spec.tasks.iter().map(|task| self.allocator_of(task));
@@ -353,7 +353,7 @@ impl Scenario {
         names
     }
 
-    /// What an allocator refuses, with the field that names it: of a task, or of the first that has it.
+    /// The error of an allocator, with the field that names it: of a task, or of the first task that uses it.
     pub(super) fn refused(&self, name: AllocatorName, task: Option<usize>, reason: FrameError) -> SimError {
         let mut tasks = self.spec.tasks.iter();
         let task = match task {
@@ -526,7 +526,7 @@ fn take_some(allocator: &mut dyn FrameAllocator, per_1024: u32, seed: u64) -> Re
         allocator.enter(&Profile { policy: Policy::any(), path: "others".to_owned(), ..Profile::default() })?;
     let caller = memtint_frames::Caller { task: others, cpu: 0 };
     let frames = allocator.counts().frames;
-    // All frames, in the allocator's order, and all but some of them back: what is kept is spread evenly.
+    // Allocates all frames, in the allocator's order, and returns all but some: those kept are spread evenly.
     let mut kept = Vec::new();
     for index in 0..frames {
         let Ok(frame) = allocator.allocate(caller) else { break };

@@ -16,7 +16,7 @@ pub struct ScenarioServer {
     pub core: u32,
     /// Between two budgets, more than 0.
     pub period: Time,
-    /// Time on the core in each period, more than 0 and at most the period. What is not used by its end is lost.
+    /// Time on the core in each period, more than 0 and at most the period. The part not used by its end is lost.
     pub budget: Time,
     /// When the first period begins; there is no budget before.
     pub phase: Time,
@@ -47,7 +47,7 @@ impl Scenario {
         for (index, server) in self.spec.servers.iter().enumerate() {
             let of = |field: &str| format!("server {:?}: {field}", server.name);
             let first = self.spec.servers.iter().position(|other| other.name == server.name);
-            check.that(&of("name"), first == Some(index), "used twice", "a name of its own")?;
+            check.that(&of("name"), first == Some(index), "used twice", "a unique name")?;
             check.that(&of("core"), server.core < cores, server.core, format!("0 to {}", cores - 1))?;
             let (period, budget) = (server.period.0, server.budget.0);
             check.that(&of("period"), period.0 > 0, period, "more than 0 ns")?;
@@ -64,7 +64,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Ranks whose lock suspends a server, of so many, one bit each.
+    /// Ranks whose lock suspends a server, out of `ranks`, one bit each.
     pub(super) fn ranks_of_server(&self, server: &ScenarioServer, ranks: u32) -> Result<Option<u64>, SimError> {
         let check = Check { origin: &self.origin };
         let Some(text) = &server.ranks else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Scenario {
         Ok(Some(set.iter().fold(0, |mask, rank| mask | 1 << rank)))
     }
 
-    /// The servers, on channels of so many ranks.
+    /// The servers, on channels with `ranks` ranks.
     pub(super) fn servers(&self, ranks: u32) -> Result<Vec<ServerConfig>, SimError> {
         let config = |(index, server): (usize, &ScenarioServer)| {
             Ok(ServerConfig {

@@ -1,4 +1,4 @@
-//! What a scenario says of the machine and its tasks; `system.rs` makes it of a system file.
+//! The description of the machine and its tasks; `system.rs` derives it from a system file.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use memtint_units::ByteSize;
 /// A scenario that is not verified yet. Lists of numbers are texts in the syntax of system files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioSpec {
-    /// What it is about.
+    /// Its subject.
     pub description: String,
     /// Platform: a name of the catalogue, or a file (relative to the scenario).
     pub platform: String,
@@ -49,7 +49,7 @@ pub struct ScenarioSpec {
     pub bandwidth: Option<BandwidthSection>,
     /// Groups of cores or tasks with a bandwidth budget; all others are not regulated.
     pub groups: Vec<GroupEntry>,
-    /// Who has a core when, with `scheduling = "table"` of the system.
+    /// The table of slots, with `scheduling = "table"` of the system.
     pub table: Option<TableSection>,
     /// The tasks, 1 to 256.
     pub tasks: Vec<ScenarioTask>,
@@ -67,19 +67,19 @@ pub struct ScenarioTask {
     /// Name of the server that it runs in, on its core and in its budget only. Default: none; on a core with servers it
     /// then runs in the background, while no server can.
     pub server: Option<String>,
-    /// What it executes.
+    /// Its work.
     pub workload: Workload,
-    /// Who hands out its frames, of the same names as `system.allocator`; default: that one. Allocators share the machine's
-    /// free memory, but know nothing of each other's tasks, and keep what is on their color lists.
+    /// The allocator of its frames, with the same names as `system.allocator`; default: that one. Allocators share the
+    /// machine's free memory, but each manages only its tasks, and keeps the frames on its color lists.
     pub allocator: Option<AllocatorName>,
     /// Bank classes it may have; default: any. `camc` takes only their number and chooses by itself; it colors no task without.
     pub banks: Option<String>,
     /// Ranks it may have memory of, on every channel; default: any. Narrows `banks`.
     pub ranks: Option<String>,
-    /// Name of a task before it that this is another instance of (a copy task): it has the same jobs, cores and workload, and
-    /// memory of its own; each job is of the instance that meets no lock.
+    /// Name of a task before it that this is another instance of (a copy task): it has the same jobs, cores and
+    /// workload, and separate memory; each job is of the instance that meets no lock.
     pub copy_of: Option<String>,
-    /// What it takes to copy the data when a job goes over to this instance. Without `globals` it costs just this time and
+    /// Time to copy the data when a job goes over to this instance. Without `globals` it costs just this time and
     /// causes no traffic.
     pub copy: Time,
     /// Data that are copied when a job goes over to this instance: the lines of the other's memory are read and those of this one's
@@ -119,15 +119,15 @@ pub struct ScenarioJob {
     /// How much later a job may be released, at random, at most the period. Deadline and response count from
     /// when it should have been.
     pub jitter: Time,
-    /// What a job executes.
+    /// The work of a job.
     pub references: u64,
     /// Jobs at the beginning that are left out of all counts of jobs, for caches to fill.
     pub uncounted: u64,
-    /// What becomes of a job that is not done by its deadline.
+    /// Treatment of a job that is not complete by its deadline.
     pub late: Late,
 }
 
-/// What becomes of late jobs.
+/// Treatment of late jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Late {
     /// They are finished, and the next begins after them.
@@ -146,7 +146,7 @@ pub struct ScenarioBarrier {
     pub every: u64,
 }
 
-/// What a task executes.
+/// The work of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// A pointer chase over a randomly shuffled list.

@@ -32,7 +32,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// As [`Scenario::load`]: what of the file is missing or wrong for a simulation.
+    /// As [`Scenario::load`]: fields of the file that are missing or wrong for a simulation.
     pub fn of_system(file: &SystemFile, path: &Path) -> Result<Scenario, SimError> {
         Scenario::of_named_system(file, &path.display().to_string(), path.parent().unwrap_or(Path::new("")))
     }
@@ -52,7 +52,7 @@ impl Scenario {
     }
 }
 
-/// What a file's parts need of each other.
+/// Requirements of a file's parts on each other.
 struct Reader<'a> {
     file: &'a SystemFile,
     check: Check<'a>,

@@ -7,7 +7,7 @@ use memtint_dram::{RankTimetable, RefreshWindow, Timetable};
 use memtint_units::IndexSet;
 
 impl Scenario {
-    /// The locks of a timetable, for channels of so many ranks.
+    /// The locks of a timetable, for channels with `ranks` ranks.
     pub(super) fn soft_refresh(&self, ranks: u32) -> Result<Option<SoftRefresh>, SimError> {
         let check = Check { origin: &self.origin };
         let chosen = self.spec.controller.refresh.as_deref() == Some("timetable");
@@ -70,7 +70,7 @@ impl Scenario {
             let closes = if clock.start(covering) == end { covering } else { covering - 1 };
             check.that(&of("length"), opens < closes && end <= period, format!("from {start} to {end}"), room)?;
             for (place, rank) in (0..).zip(set.iter()) {
-                // The last in turn has what is left of the window.
+                // The last in turn has the rest of the window.
                 let turn = place % turns;
                 let start = opens + turn * burst;
                 let end = if turn + 1 == turns { closes } else { start + burst };

@@ -131,7 +131,7 @@ impl Scenario {
         firsts.filter_map(color).collect()
     }
 
-    /// Says of tasks with colors in common that this is meant.
+    /// Marks tasks with colors in common as intended.
     fn allow_common_colors(&self, system: &mut SystemFile) -> Result<(), SimError> {
         let palette = Palette::new(&self.platform, self.granule())?;
         let refuse = |error| self.check().refuse("task: colors", error, "colors of the platform");
