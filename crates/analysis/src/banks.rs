@@ -121,7 +121,7 @@ const OF_OTHERS: [&str; 9] = [
     "task.lines",
 ];
 
-/// What of a task of another core bounds its requests.
+/// The fields of a task of another core that bound its requests.
 pub(crate) fn requests_of(task: &TaskEntry) -> TaskEntry {
     TaskEntry {
         name: task.name.clone(),

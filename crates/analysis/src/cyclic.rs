@@ -648,7 +648,7 @@ pub fn unanswered(set: &TaskSet, why: &Unanswered) -> String {
     }
 }
 
-/// A sentence for what a rule remarks.
+/// A sentence for the note of a rule.
 fn sentence(set: &TaskSet, note: &Note) -> String {
     let name = |&task: &TaskIndex| set[task].name();
     match note {

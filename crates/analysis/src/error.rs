@@ -38,7 +38,7 @@ pub enum AnalysisError {
         /// Why the others are not entered.
         reason: String,
     },
-    /// Memory, frames or servers are refused, or a checker refuses what the analysis accepts.
+    /// Memory, frames or servers are refused, or a checker refuses a result that the analysis accepts.
     #[error(transparent)]
     Hiding(#[from] HidingError),
 }

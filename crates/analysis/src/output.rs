@@ -33,7 +33,7 @@ pub struct AnalysisReport {
     pub unsupported: Option<String>,
     /// The theorem, with its source.
     pub theorem: String,
-    /// What must hold for the answer to be valid.
+    /// Assumptions of the answer.
     pub assumptions: Vec<String>,
     /// The overload that refutes the task set, where schedulable is false.
     pub overload: Option<Overload>,
@@ -45,7 +45,7 @@ pub struct AnalysisReport {
     pub witness: Option<WitnessReport>,
     /// Why there is no such schedule.
     pub witness_absent: Option<String>,
-    /// What only some schedulers find.
+    /// Results that only some schedulers have.
     #[serde(flatten)]
     pub facts: Facts,
 }
@@ -88,7 +88,7 @@ impl From<&Report> for AnalysisReport {
     }
 }
 
-/// What only some schedulers find of a system.
+/// Results for a system that only some schedulers have.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct Facts {
     /// Refresh that was derived from `[memory]`, because the file has no `[refresh]`.
@@ -133,7 +133,7 @@ pub struct Facts {
     /// Jobs in a cycle that another instance executes than the job before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance_switches: Option<u64>,
-    /// What the extra slices of a cycle cost.
+    /// Cost of the extra slices of a cycle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slice_cost_of_a_cycle_ps: Option<u64>,
     /// Refresh that delays no task: of a table in a cycle, with servers in the witness.
@@ -177,7 +177,7 @@ pub struct Facts {
 /// Refresh that was derived from `[memory]`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DerivedRefresh {
-    /// What it was derived from.
+    /// Its origin.
     #[schemars(extend("const" = "memory"))]
     pub from: &'static str,
     /// The refresh mode.
@@ -256,7 +256,7 @@ pub struct TaskReport {
     pub no_wcrt_because: Option<String>,
     /// The largest factor on its WCET alone, exact.
     pub wcet_factor_max: Option<String>,
-    /// What only some schedulers find.
+    /// Results that only some schedulers have.
     #[serde(flatten)]
     pub facts: TaskFacts,
 }
@@ -284,7 +284,7 @@ impl TaskReport {
     }
 }
 
-/// What only some schedulers find of a task.
+/// Results for a task that only some schedulers have.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TaskFacts {
     /// Its WCET with the refreshes that can meet it.
@@ -397,9 +397,9 @@ pub struct FrameCut {
     pub frame_ps: u64,
     /// Length of the frames together.
     pub window_ps: String,
-    /// What the jobs need together.
+    /// Total demand of the jobs.
     pub demand_ps: String,
-    /// What the frames have together.
+    /// Total supply of the frames.
     pub supply_ps: String,
     /// Why the work must be done in these frames.
     pub because: &'static str,
@@ -499,7 +499,7 @@ pub struct ServerReport {
     pub slack_ps: Option<String>,
     /// Its worst response time.
     pub response_ns: Option<Ns>,
-    /// What it surely supplies in the long run, as a part of a processor, exact.
+    /// Guaranteed long-run supply, as a share of one processor, exact.
     pub supply_rate: String,
     /// Whether its tasks are proved to meet their deadlines.
     pub proved: bool,
@@ -572,9 +572,9 @@ pub struct WitnessReport {
     pub accepted_jobs: u64,
     /// Time for which no lane runs, on all cores together.
     pub idle_ps: u64,
-    /// What the schedule shows and what it does not.
+    /// The scope of the schedule.
     pub remark: String,
-    /// Tasks, or instances of tasks, and what else runs; with --witness.
+    /// Lane of each task, or instance of a task, and of other activities; with --witness.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lanes: Option<Vec<LaneReport>>,
     /// Ranks that are refreshed together; with --witness.
@@ -615,7 +615,7 @@ pub enum CoverageReport {
     Part,
 }
 
-/// What runs in one lane of a schedule.
+/// The runs in one lane of a schedule.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LaneReport {
     /// Its name.

@@ -119,7 +119,7 @@ fn scalings(
     findings
 }
 
-/// What the schedulers of this module differ in.
+/// Differences between the schedulers of this module.
 struct Parts {
     theorem: &'static str,
     rows: Vec<Row>,
@@ -306,7 +306,7 @@ fn assumptions(set: &TaskSet, terms: &[Interference], guaranteed: Option<u64>) -
         }
         let others = term.neighbours().into_iter().filter_map(|core| core.regulator.as_ref());
         all.extend(others.enumerate().filter_map(|(index, own)| {
-            // What an interrupt takes of another core delays nothing here.
+            // The time of an interrupt on another core delays nothing here.
             let zero = own.zeros().into_iter().filter(|name| *name != "overhead").collect();
             zeros(&format!("regulator {index} of the other cores"), zero)
         }));

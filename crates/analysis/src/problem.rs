@@ -51,9 +51,9 @@ impl TaskSystem {
     /// Lists the frames to try for a cyclic executive around refresh, the cheapest first: the longest, and among equally long
     /// ones those with the most colors. Frames that the file gives are the only ones.
     ///
-    /// Colored frames are `j R / K`, `j` a divisor of `K` below it, in which the burst of a color fits; frames are such a stretch
-    /// or an equal part of it, one of 256 at most, that is a multiple of what divides `R / K`, all periods, releases and deadlines
-    /// (the frame of Algorithm 6, corrected). Only those that no rule of
+    /// Colored frames are `j R / K`, `j` a divisor of `K` below it, in which the burst of a color fits; frames are such
+    /// a stretch or an equal part of it, one of 256 at most, that is a multiple of the greatest common divisor of
+    /// `R / K`, all periods, releases and deadlines (the frame of Algorithm 6, corrected). Only those that no rule of
     /// [`judge_frame`](cyclic::judge_frame()) refuses are listed; it may be none.
     ///
     /// # Errors
@@ -80,9 +80,10 @@ impl TaskSystem {
         Ok(choices)
     }
 
-    /// Lists the frames to try for a cyclic executive without colors, the longest first: a period or an equal part of one, 256 parts
-    /// at most, that is a multiple of what divides all periods, releases and deadlines, with a whole frame between each release and its
-    /// deadline. A frame that the file gives is the only one. As colored frames they have the hyperperiod, as in [`Problem::textbook`].
+    /// Lists the frames to try for a cyclic executive without colors, the longest first: a period or an equal part of
+    /// one, 256 parts at most, that is a multiple of the greatest common divisor of all periods, releases and
+    /// deadlines, with a whole frame between each release and its deadline. A frame that the file gives is the only
+    /// one. As colored frames they have the hyperperiod, as in [`Problem::textbook`].
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ pub struct Color {
     pub phase: Picoseconds,
 }
 
-/// By what the tasks of a server are ordered.
+/// Order of the tasks of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// The earliest deadline.

@@ -24,7 +24,7 @@ pub struct Report {
     pub set: TaskSet,
     /// For each task of the set.
     pub rows: Vec<Row>,
-    /// What only some schedulers find.
+    /// Results that only some schedulers have.
     pub findings: Findings<Facts>,
     /// A sentence on refresh that was derived from `[memory]`, in a file without `[refresh]`.
     pub derived: Option<String>,
@@ -107,30 +107,30 @@ pub struct Row {
     pub unbounded: Option<String>,
     /// The largest factor on its WCET alone, exact.
     pub scaling: Option<String>,
-    /// What only some schedulers find; the same lines in each row.
+    /// Results that only some schedulers have; the same lines in each row.
     pub findings: Findings<TaskFacts>,
 }
 
-/// A witness: lanes of runs, and below them what is refreshed. The lanes may be more than the tasks of the set.
+/// A witness: lanes of runs, and below them the refreshed ranks. The lanes may be more than the tasks of the set.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Tasks, or instances of tasks, and what else runs.
+    /// Tasks, or instances of tasks, and other lanes.
     pub lanes: Vec<Lane>,
     /// Ranks that are refreshed together.
     pub bands: Vec<Band>,
     /// How long it is.
     pub window: Picoseconds,
-    /// Of what it shows all, or a part.
+    /// Coverage: all, or a part.
     pub coverage: Coverage,
     /// Jobs whose deadline is in the window; all are met.
     pub jobs: u64,
     /// Time for which no lane runs, on all cores together.
     pub idle: Picoseconds,
-    /// What the schedule shows and what it does not.
+    /// The scope of the schedule.
     pub remark: String,
 }
 
-/// What runs in one lane of a witness.
+/// The runs in one lane of a witness.
 #[derive(Clone, Debug)]
 pub struct Lane {
     /// Its name.

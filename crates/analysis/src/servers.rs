@@ -86,7 +86,7 @@ pub(crate) fn crs(question: &Question<'_>) -> Result<Report, AnalysisError> {
     Ok(part.finish(answer, Vec::new(), no_witness()))
 }
 
-/// What is said in any case.
+/// Assumptions that always apply.
 struct Part {
     theorem: String,
     assumptions: Vec<String>,
@@ -438,7 +438,7 @@ impl<'a> View<'a> {
         found.line("bursts", texts.collect::<Vec<_>>().join("; ")).bursts_ps = Some(bursts);
     }
 
-    /// Refresh on a core whose servers always have something to do.
+    /// Refresh on a core whose servers always have work.
     fn busy(&self, core: usize) -> Option<BusyRefresh> {
         let (own, window) = saturated_hiding(&self.system, core, BURSTS_MAX)?;
         let (hidden_ps, unhidden_ps) =

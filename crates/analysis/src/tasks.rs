@@ -1,4 +1,4 @@
-//! The tasks of a system, and what delays their core.
+//! The tasks of a system, and delays of their core.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct TaskSystem {
     pub set: TaskSet,
     /// Further properties of each task, in the order of the set.
     pub tasks: Vec<TaskDetails>,
-    /// What delays the core beside its tasks: `[refresh]`, one of `[banks]`, `[shared_banks]` and `[parallel_banks]`,
+    /// Delays of the core besides its tasks: `[refresh]`, one of `[banks]`, `[shared_banks]` and `[parallel_banks]`,
     /// and `[regulator]`, in this order.
     pub terms: Vec<Interference>,
     /// Lines that the memory serves in every period of `[regulator]`, where the file gives that: all reservations are within them.
@@ -62,7 +62,7 @@ pub struct TaskDetails {
 }
 
 impl TaskSystem {
-    /// Reads the text of a file; `name` is what messages call it.
+    /// Reads the text of a file; `name` is its name in messages.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl TaskSystem {
         Self::of(&SystemFile::parse(text, name)?, name)
     }
 
-    /// Checks a file; `name` is what messages call it.
+    /// Checks a file; `name` is its name in messages.
     ///
     /// # Errors
     ///
@@ -205,7 +205,8 @@ fn controller_refresh(entry: &RefreshEntry, file: &Place) -> Result<Refresh, Sys
     made.and_then(|made| made.moved(moved)).map_err(|error| file.range(error))
 }
 
-/// Checks what is the same for all cores of a regulated system: best-effort sharing, and the period where they reclaim.
+/// Checks the common settings of all cores of a regulated system: best-effort sharing, and the period where they
+/// reclaim.
 fn one_system(file: &Place, own: Option<&Regulator>, banks: Option<&Interference>) -> Result<(), SystemError> {
     let others = banks.map_or(Vec::new(), Interference::neighbours);
     let all: Vec<&Regulator> =
@@ -221,7 +222,7 @@ fn one_system(file: &Place, own: Option<&Regulator>, banks: Option<&Interference
     Ok(())
 }
 
-/// What the memory serves in every period, where the file gives it, with all reservations within it.
+/// The guaranteed service of the memory in every period, if the file gives it, with all reservations within it.
 fn guarantee(
     entry: &RegulatorEntry,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Sentences for what an analysis found.
+//! Sentences for the results of an analysis.
 
 use memtint_sched::{Cause, Overload, TaskIndex, TaskSet, Unsupported, Violation};
 use memtint_units::{Picoseconds, spell_picoseconds};

@@ -87,7 +87,7 @@ pub struct PatternReport {
     pub line_ns: f64,
     /// Lower bound, refresh included.
     pub calculated_mb_per_s: f64,
-    /// What a simulated channel serves.
+    /// Service of a simulated channel.
     pub simulated_mb_per_s: f64,
 }
 
@@ -119,8 +119,8 @@ impl GuaranteeReport {
     }
 }
 
-/// Calculates what a channel of a platform guarantees, in general and in each `period`, above 0, and simulates the patterns that this rests
-/// on.
+/// Calculates the guaranteed bandwidth of a platform's channel, in general and in each `period`, above 0, and simulates
+/// the underlying patterns.
 ///
 /// # Errors
 /// [`GuaranteeError`].
@@ -200,7 +200,7 @@ fn slowest(channel: &Channel, platform: &Platform, line_bytes: u64) -> Result<(D
     found.map(|(_, found)| found).ok_or_else(none)
 }
 
-/// What a simulated channel is asked for.
+/// The requests to a simulated channel.
 #[derive(Clone, Copy)]
 enum Traffic {
     Reads,

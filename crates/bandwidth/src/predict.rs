@@ -54,7 +54,7 @@ pub struct Budgeted {
     pub period: Picoseconds,
     /// Most events of a grant, each of which ends with an interrupt; 0: one grant for each budget.
     pub quantum: u64,
-    /// What an interrupt takes of the core.
+    /// Time of an interrupt on the core.
     pub overhead: Picoseconds,
 }
 
@@ -149,8 +149,8 @@ impl Profile {
         serde_json::from_str(text).map_err(PredictError::Report)
     }
 
-    /// Predicts the run time under a budget. The program goes on as it did alone, and stands still from the last line of its budget to the
-    /// end of the period. What other cores delay is not in it.
+    /// Predicts the run time under a budget. The program goes on as it did alone, and stands still from the last line
+    /// of its budget to the end of the period. It excludes delays by other cores.
     ///
     /// # Errors
     /// [`PredictError`].

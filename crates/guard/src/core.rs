@@ -1,8 +1,9 @@
 //! One core's part of the algorithm, and the words that the cores share.
 //!
-//! Within a period, every event that may be used is in one of four places: a group's account, the pool, a grant, or a core's past
-//! use. A period begins with each budget in its account, and events move from place to place by compare-and-exchange only;
-//! so grants never add up to more than the budgets. A core whose start is late begins the period with whatever it does next.
+//! Within a period, every event that may be used is in one of four places: a group's account, the pool, a grant, or a
+//! core's past use. A period begins with each budget in its account, and events move from place to place by
+//! compare-and-exchange only; so grants never add up to more than the budgets. A core whose start is late begins the
+//! period with its next action.
 
 use std::hash::{Hash, Hasher};
 
@@ -52,9 +53,9 @@ pub enum Action {
 pub enum Source {
     /// The group's budget.
     Reservation,
-    /// What the group had donated, and has taken back; and what another of its cores has returned since then.
+    /// The group's own donation, taken back, and events that another of its cores has returned since then.
     Donation,
-    /// What other groups have donated.
+    /// Donations of other groups.
     Pool,
 }
 
@@ -85,7 +86,7 @@ pub enum ReleaseReason {
     Unregulated,
 }
 
-/// What the other cores have to do after an event on one core.
+/// The action required of other cores after an event on one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "other cores may have to be released or throttled"]
 pub enum Signal {
@@ -107,7 +108,8 @@ impl Signal {
     }
 }
 
-/// What the cores share. All methods of [`Core`] may run at the same time on different cores; exchanges order them.
+/// State shared by the cores. All methods of [`Core`] may run at the same time on different cores; exchanges order
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared<W> {
     pool: Tally<W>,
@@ -133,7 +135,7 @@ struct SharedGroup<W> {
     promise: Promise<W>,
 }
 
-/// What a group asked for in a period.
+/// Demand of a group in a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Demand<W> {
     /// Events granted.
@@ -235,7 +237,7 @@ impl<W: Word> SharedGroup<W> {
     }
 }
 
-/// What a core does with its counter.
+/// State of a core's counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     /// It has no grant, and needs one before it runs.
@@ -248,7 +250,7 @@ enum Phase {
     Sharing,
 }
 
-/// What a core has been granted in its current period, in events.
+/// Events granted to a core in its current period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Use {
     /// Of the group's budget.
@@ -326,7 +328,7 @@ impl<P: Predictor> Core<P> {
         }
     }
 
-    /// What the core has been granted since its current period began.
+    /// Events granted to the core since its current period began.
     pub fn used(&self) -> Use {
         self.used
     }
@@ -409,8 +411,9 @@ impl<P: Predictor> Core<P> {
         if self.started { self.period_start(shared, shared.roll.period(), 0, out) } else { Signal::None }
     }
 
-    /// Puts into the pool what the group is not expected to use; at least one event stays, so that a counter can be
-    /// armed. After an underrun nothing is donated: the prediction was too low, and the actual demand is unknown.
+    /// Puts the events that the group is not expected to use into the pool; at least one event stays, so that a counter
+    /// can be armed. After an underrun nothing is donated: the prediction was too low, and the actual demand is
+    /// unknown.
     fn donate<W: Word>(&mut self, shared: &Shared<W>, group: &SharedGroup<W>) {
         let before = self.period.wrapping_sub(1);
         // A period that this core has missed does not predict the next.
@@ -535,8 +538,8 @@ impl<P: Predictor> Core<P> {
         if group.is_single { Signal::None } else { Signal::Look }
     }
 
-    /// Looks what others have changed: whether a period has begun, whether best-effort sharing has begun or ended, whether a core of
-    /// the group has returned events.
+    /// Checks for changes by other cores: whether a period has begun, whether best-effort sharing has begun or ended,
+    /// whether a core of the group has returned events.
     pub fn look<W: Word>(&mut self, shared: &Shared<W>, out: &mut Vec<Action>) -> Signal {
         let signal = self.catch_up(shared, out);
         if !self.regulated {
@@ -608,7 +611,7 @@ impl<P: Predictor> Core<P> {
             if let Some(found) = own(self.returned) {
                 return (0, Ok(found));
             }
-            // All of it at once: what stays in the pool may be gone when it is needed.
+            // All of it at once: events left in the pool may be gone when they are needed.
             let owed = group.owed.take(self.period, u32::MAX);
             let back = shared.pool.take(self.period, owed);
             group.owed.add(self.period, owed - back);
@@ -645,7 +648,7 @@ impl<P: Predictor> Core<P> {
     }
 }
 
-/// What a turn asks of the cores.
+/// The action that a turn requires of the cores.
 fn signal_of<W>(shared: &Shared<W>, turn: Turn) -> Signal {
     match (shared.sharing, turn) {
         (Sharing::Off, _) | (_, Turn::None) | (Sharing::Proportional, Turn::NotAllExhausted) => Signal::None,

@@ -99,7 +99,7 @@ impl<P: Predictor> Guard<P> {
         &self.cores[core]
     }
 
-    /// What a core has been granted since its current period began. Read it before the next begins.
+    /// Events granted to a core since its current period began. Read it before the next begins.
     ///
     /// # Panics
     /// When there is no such core.
@@ -107,12 +107,12 @@ impl<P: Predictor> Guard<P> {
         self.cores[core].used()
     }
 
-    /// What the cores share.
+    /// The state shared by the cores.
     pub fn shared(&self) -> &Shared<Cell<u64>> {
         &self.shared
     }
 
-    /// Takes an event, and appends what is to be done to `out`.
+    /// Takes an event, and appends the required actions to `out`.
     ///
     /// # Panics
     /// When there is no such core.

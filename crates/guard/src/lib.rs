@@ -5,16 +5,17 @@
 //! group may use a budget B. The core gets it in grants of at most a quantum q: a backend arms a counter with each grant,
 //! and reports when it is consumed. Without a further grant the core is throttled until the next period begins.
 //!
-//! **The bound.** A core uses at most B + q + s events of its reservation in a period. The skid s is what it may use beyond a grant
-//! until the backend has served the overflow: the next grant counts from the end of the previous one, so it is used at most
-//! once. The quantum q is what the last grant of a period has left when the next begins, provided that each core learns of the
-//! boundary before it has consumed that grant. When the sum of B + q + s over all cores is at most r_min, the memory serves every
-//! reservation in every period, whatever other regulated cores do. Not in the sum: cores that are not regulated, which must
-//! not use that memory, and one more skid each time best-effort sharing ends before the period does.
+//! **The bound.** A core uses at most B + q + s events of its reservation in a period. The skid s is its use beyond a
+//! grant until the backend has served the overflow: the next grant counts from the end of the previous one, so the skid
+//! is used at most once. The quantum q covers the rest of the last grant of a period when the next begins, provided
+//! that each core begins the next period before it has consumed that grant. When the sum of B + q + s over all cores is
+//! at most r_min, the memory serves every reservation in every period, whatever other regulated cores do. Not in the
+//! sum: cores that are not regulated, which must not use that memory, and one more skid each time best-effort sharing
+//! ends before the period does.
 //!
 //! This crate performs no I/O and has no clock: a backend (simulator, perf, BPF, kernel) reports [`Event`]s and carries
-//! out [`Action`]s. It does not decide which events cost what, nor how a core is stopped. Idle cores begin periods too,
-//! and their groups donate. Two kinds of events with a budget each are not regulated together.
+//! out [`Action`]s. It decides neither the cost of events nor how a core is stopped. Idle cores begin periods too, and
+//! their groups donate. Two kinds of events with a budget each are not regulated together.
 //!
 //! The algorithm is checked in every state that three cores with budgets up to three quanta reach in two periods (two million states
 //! of six systems in the tests, 606,368,273 states of all 924 by `make prove`), with sixteen cores at random, and under concurrency

@@ -1,4 +1,4 @@
-//! How much a group will use in the next period, from what it has used so far.
+//! Prediction of a group's use in the next period, from its use so far.
 
 /// Predicts the use of the next period.
 pub trait Predictor {
@@ -9,7 +9,7 @@ pub trait Predictor {
     fn predict(&self) -> Option<u64>;
 }
 
-/// Predicts what was used last.
+/// Predicts the latest use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LastValue(Option<u64>);
 

@@ -52,7 +52,7 @@ pub enum Defect {
     RemovedFunction,
 }
 
-/// What uses memory on a core.
+/// The user of memory on a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum By {
     /// A task in user mode, FIFO priority 50 or less.
@@ -128,7 +128,7 @@ struct Core {
     used: u64,
     /// Events until the counter overflows.
     until_overflow: u64,
-    /// Average of what was used, each period for a half.
+    /// Moving average of the use, in which each period counts for half.
     average: u64,
     throttled: bool,
     idle: bool,

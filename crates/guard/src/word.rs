@@ -80,7 +80,7 @@ pub(crate) fn is_later(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
-/// Number of events that belongs to one period. What another period has left cannot be taken: it has lapsed.
+/// Number of events that belongs to one period. Events left by another period cannot be taken: they have lapsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally<W>(W);
 
@@ -226,7 +226,7 @@ impl<W: Word> Promise<W> {
     }
 }
 
-/// What a change of the cores that run has brought about.
+/// Effect of a change of the active cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// Nothing.

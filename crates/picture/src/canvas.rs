@@ -185,7 +185,7 @@ pub(crate) fn text(out: &mut String, x: f64, y: f64, kind: Type, content: &str) 
     writeln!(out, r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}"{weight} text-anchor="{anchor}">{content}</text>"#)
 }
 
-/// Writes a text that names what is at its place, shortened to a width; pointing at it gives all of it.
+/// Writes a name, shortened to a width; pointing at it shows all of it.
 pub(crate) fn name(out: &mut String, x: f64, y: f64, kind: Type, content: &str, width: f64) -> fmt::Result {
     let shown = kind.fit(content, width);
     if shown == content {

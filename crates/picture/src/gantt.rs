@@ -83,7 +83,7 @@ pub struct Bar {
 pub struct Band {
     /// Name on its left.
     pub name: String,
-    /// What a bar is, to be read by pointing at it.
+    /// Description of the bar, shown when the pointer is on it.
     pub what: String,
     /// When each bar begins and ends, in the order of time.
     pub spans: Vec<(Picoseconds, Picoseconds)>,
@@ -114,7 +114,7 @@ impl Picture {
     }
 }
 
-/// A piece of a lane: when it begins, when it ends, what it is.
+/// A piece of a lane: its beginning, its end, its description.
 type Piece<'a> = (Picoseconds, Picoseconds, &'a str);
 
 /// Pieces that are drawn as one.

@@ -23,7 +23,7 @@ const FLAT: f64 = 0.1;
 pub struct Plot {
     /// The conclusion.
     pub title: String,
-    /// What is drawn.
+    /// Its subject.
     pub subtitle: String,
     /// Below each panel, from left to right.
     pub labels: Vec<String>,

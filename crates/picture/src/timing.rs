@@ -10,7 +10,7 @@ const WIDTH: f64 = 960.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 24.0;
 const HISTOGRAM: f64 = 240.0;
-/// Of the histogram, what is above and below its axes.
+/// Space above and below the axes of the histogram.
 const ABOVE: f64 = 44.0;
 const BELOW: f64 = 40.0;
 /// The most bars of the histogram.
@@ -56,13 +56,13 @@ pub struct Levels {
 /// Findings on a difference.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Square {
-    /// What was decided, if a test decided.
+    /// The decision, if a test decided.
     pub decision: Option<Decision>,
     /// Median of the pairs with this difference.
     pub ticks: Option<u32>,
 }
 
-/// What pairs of addresses with a difference do.
+/// The behaviour of address pairs with a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// All conflict.

@@ -14,7 +14,7 @@ pub struct Cell {
     pub density: Density,
     /// The scheme.
     pub scheme: Scheme,
-    /// What came out; the error is always [`RefreshError::NoSchedule`].
+    /// The result; the error is always [`RefreshError::NoSchedule`].
     pub outcome: Result<Outcome, RefreshError>,
 }
 

@@ -31,7 +31,7 @@ const ROUNDS_OF_ONE: u32 = 24;
 const ROUNDS_OF_ALL: u32 = 5;
 /// From the least size of a job to the next that is tried.
 const FIRST_STEP: u64 = 64;
-/// What `lines` are read from: more than the caches hold.
+/// Size of the memory area that `lines` are read from, larger than the caches.
 const LINES_BYTES: u64 = 1 << 20;
 /// Neither references of a job nor the gap between two are more.
 const SIZE_MAX: u64 = 1 << 31;
@@ -43,15 +43,15 @@ pub struct Job {
     pub workload: Executed,
     /// How many of a job.
     pub references: u64,
-    /// What the longest job takes alone without refresh; at most the WCET.
+    /// Execution time of the longest job, alone and without refresh; at most the WCET.
     pub alone: Picoseconds,
-    /// What the shortest takes.
+    /// Execution time of the shortest.
     pub alone_least: Picoseconds,
     /// Jobs that were simulated for that.
     pub jobs: u64,
 }
 
-/// What jobs execute.
+/// The work of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Executed {
@@ -188,7 +188,7 @@ pub(crate) fn stretch(file: &TaskSystem, but: Option<usize>) -> Result<Picosecon
     Ok(longest)
 }
 
-/// Finds what the jobs of a task execute: first the size of one job, then whether it is that of all.
+/// Finds the work of a task's jobs: first the size of one job, then whether it is that of all.
 pub(crate) fn fit(
     machine: &Hardware,
     file: &TaskSystem,
@@ -234,7 +234,7 @@ pub(crate) fn fit(
             if enough || scaled <= size + 1 {
                 break;
             }
-            // A little less than that: what did not fit is known to be near.
+            // A little less than that: a size that did not fit is near.
             size = scaled - (scaled - size) / 8;
         } else {
             size = scaled.clamp(least, size - 1);

@@ -12,7 +12,7 @@ use crate::RefreshError;
 
 /// Clock of the cores: one instruction a nanosecond. Nothing is published of the simulated core.
 pub(crate) const MHZ: u32 = 1000;
-/// The standard whose devices are taken.
+/// The standard of the devices.
 const STANDARD: &str = "ddr3-1600";
 /// Devices that a memory without a density is made of.
 const PLAIN_GBIT: u32 = 8;
@@ -58,7 +58,7 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Puts the machine together: DDR3-1600 with tRFC of the density, or what the file gives.
+    /// Puts the machine together: DDR3-1600 with tRFC of the density, or with the values of the file.
     ///
     /// DDR3 has no fine granularity refresh: tRFC2 and tRFC4 are those of DDR4, which at 2 to 16 Gb are tRFC of a half and a
     /// quarter of the density, and are assumed to be that at 32 and 64 Gb too. A retention time other than 64 ms scales tREFI.

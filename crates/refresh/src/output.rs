@@ -9,7 +9,7 @@ use crate::{Bound, Cell, Comparison, Executed, Locked, Met, Outcome, Scheme, Spr
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
 
-/// What became of a task set on a machine whose memory is refreshed.
+/// The result of a task set on a machine whose memory is refreshed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SimulateReport {
     /// Version of the form of this report.
@@ -25,15 +25,15 @@ pub struct SimulateReport {
     pub t_rfc_ps: u64,
     /// Simulated time.
     pub simulated_ps: u64,
-    /// What everything repeats after; null where it was not simulated in full.
+    /// The hyperperiod; null if it was not simulated in full.
     pub hyperperiod_ps: Option<u64>,
-    /// Whether the scheme keeps what it promises.
+    /// Whether the scheme keeps its guarantees.
     pub holds: bool,
     /// Why it does not.
     pub complaints: Vec<String>,
     /// The analysis that bounds are from.
     pub analysis: String,
-    /// What the scheme asks of memory that the standard does not give.
+    /// The requirement of the scheme on memory beyond the standard.
     pub beyond_standard: Option<&'static str>,
     /// The tasks.
     pub tasks: Vec<TaskReport>,
@@ -45,7 +45,7 @@ pub struct SimulateReport {
     pub met: Vec<MetReport>,
     /// Whether rows kept their data; null without refresh.
     pub retention: Option<RetentionReport>,
-    /// What locks of ranks cost; null without locks.
+    /// Cost of locks of ranks; null without locks.
     pub locks: Option<LocksReport>,
     /// Mean latency of all reads of memory, rounded down.
     pub latency_mean_ps: u64,
@@ -82,7 +82,7 @@ impl SimulateReport {
     }
 }
 
-/// What became of a task, over all of its instances.
+/// The result of a task, over all of its instances.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TaskReport {
     /// Its name.
@@ -101,11 +101,11 @@ pub struct TaskReport {
     pub deadline_ps: u64,
     /// References of a job.
     pub references_of_a_job: u64,
-    /// What its jobs execute.
+    /// The work of its jobs.
     pub workload: Executed,
-    /// What its longest job takes alone, without refresh.
+    /// Execution time of its longest job alone, without refresh.
     pub alone_max_ps: u64,
-    /// What its shortest job takes alone, without refresh.
+    /// Execution time of its shortest job alone, without refresh.
     pub alone_min_ps: u64,
     /// Jobs that were late, those at the end of the simulation included.
     pub deadline_misses: u64,
@@ -209,7 +209,7 @@ pub struct RetentionReport {
     pub first: Option<String>,
 }
 
-/// What locks of ranks cost.
+/// Cost of locks of ranks.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct LocksReport {
     /// Time in which some rank was locked.
@@ -218,11 +218,11 @@ pub struct LocksReport {
     pub unhidden_ps: Vec<u64>,
     /// The rest, for each core.
     pub hidden_ps: Vec<u64>,
-    /// What lock and unlock tasks took of all cores.
+    /// Processor time of lock and unlock tasks on all cores.
     pub lock_tasks_ps: u64,
-    /// What a lock task takes of a core, at least.
+    /// Least processor time of a lock task.
     pub lock_task_ps: u64,
-    /// What an unlock task takes of a core.
+    /// Processor time of an unlock task.
     pub unlock_task_ps: u64,
     /// Whether these are assumed, because the system file does not give them.
     pub lock_assumed: bool,
@@ -291,10 +291,10 @@ pub struct CellReport {
     pub scheme: Scheme,
     /// Gigabits of a chip.
     pub density_gbit: u32,
-    /// What came out; absent where the scheme has no schedule.
+    /// The result; absent if the scheme has no schedule.
     #[serde(flatten)]
     pub figures: Option<Figures>,
-    /// Whether the scheme keeps what it promises.
+    /// Whether the scheme keeps its guarantees.
     pub holds: bool,
     /// Why it does not, or has no schedule.
     pub complaints: Vec<String>,
@@ -311,7 +311,7 @@ impl CellReport {
     }
 }
 
-/// What came out of a simulation.
+/// The result of a simulation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Figures {
     /// Mean share of the time that cores had a task.
@@ -332,7 +332,7 @@ pub struct Figures {
     pub retention_losses: u64,
     /// Whether every response is within its bound; null where a task has none and no other is beyond its own.
     pub within_bounds: Option<bool>,
-    /// What the scheme asks of memory that the standard does not give.
+    /// The requirement of the scheme on memory beyond the standard.
     pub beyond_standard: Option<&'static str>,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) jitter: bool,
 }
 
-/// A task alone, without refresh, in as many ranks as it asks for.
+/// A task alone, without refresh, in as many ranks as it needs.
 pub(crate) fn alone(
     machine: &Hardware,
     file: &TaskSystem,

@@ -127,7 +127,7 @@ impl Attended {
         Ok(())
     }
 
-    /// Reports what the kernel has found, and copies its sums.
+    /// Reports the kernel's findings, and copies its sums.
     fn report(&mut self, kernel: &Kernel, cpu: usize) {
         let words = self.words(kernel);
         let found = words.nr_incidents.load(Ordering::Acquire);

@@ -82,7 +82,7 @@ pub(crate) struct CoreWords {
     started: AtomicU32,
     returned: AtomicU32,
     pub(crate) nr_actions: AtomicU32,
-    /// What, why, number of the grant, events.
+    /// Action, reason, number of the grant, events.
     pub(crate) actions: [[AtomicU32; 4]; 8],
 }
 
@@ -364,8 +364,8 @@ impl Kernel {
         (self.words().shared.roll.load(Ordering::Acquire) >> 32) as u32
     }
 
-    /// Has the state machine of a seat act, on the CPU of the calling thread. Returns its signal: 0, or what others have to do; of
-    /// [`Command::reserve`], which any CPU may call, nothing that counts.
+    /// Has the state machine of a seat act, on the CPU of the calling thread. Returns its signal: 0, or the action
+    /// required of others; the signal of [`Command::reserve`], which any CPU may call, has no meaning.
     pub(crate) fn command(&self, seat: usize, command: Command) -> Result<u64, RegulatorError> {
         let Command([what, first, second]) = command;
         let arguments = [seat as u64, what.into(), first.into(), second.into()];
@@ -431,7 +431,7 @@ mod live {
     use super::log::{EVENTS, Log, SYSTEMS};
     use super::*;
 
-    /// What `unit/replay.c` prints.
+    /// The output of `unit/replay.c`.
     fn answer(kernel: &Kernel, index: usize, command: Command) -> Vec<u32> {
         let words = kernel.words();
         let seat = &words.seats[index];

@@ -105,7 +105,7 @@ impl CpuRegulator {
         self.common.start_ns.load(Ordering::Relaxed) + self.period * self.common.period_ns
     }
 
-    /// Does what is due.
+    /// Carries out due actions.
     fn step(&mut self) -> Result<(), CounterError> {
         self.seats.iter_mut().try_for_each(Seat::refresh)?;
         let now_ns = sys::now_ns();

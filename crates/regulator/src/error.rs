@@ -42,7 +42,7 @@ pub enum RegulatorError {
     Group {
         /// Its name.
         name: String,
-        /// What it is.
+        /// The defect of the name.
         found: String,
         /// What is accepted.
         accepted: String,
@@ -115,7 +115,7 @@ pub enum RegulatorError {
     /// A helper process.
     #[error("the {what} process failed: {reason}")]
     Process {
-        /// What it does.
+        /// Its task.
         what: &'static str,
         /// Why.
         reason: String,
@@ -123,7 +123,7 @@ pub enum RegulatorError {
     /// The kernel cannot decide.
     #[error("cannot decide in the kernel: {what}: {reason} (needs CAP_BPF and CAP_PERFMON, Linux 6.7 or newer)")]
     Bpf {
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
         /// Why it has failed.
         reason: String,
@@ -133,7 +133,7 @@ pub enum RegulatorError {
     Module {
         /// The device.
         device: &'static str,
-        /// What it has refused, or why it cannot be used.
+        /// The refused request, or why it cannot be used.
         reason: String,
     },
     /// A group that would be stopped for longer than the kernel allows.
@@ -149,7 +149,7 @@ pub enum RegulatorError {
         percent: f64,
         /// Largest share accepted, in percent.
         limit_percent: f64,
-        /// What limits it.
+        /// The limit.
         reason: String,
     },
     /// The self-test has failed.
@@ -159,7 +159,7 @@ pub enum RegulatorError {
         group: String,
         /// The CPU.
         cpu: usize,
-        /// What was seen.
+        /// The observation.
         reason: String,
     },
 }

@@ -95,7 +95,7 @@ impl Freezer {
         });
     }
 
-    /// Changes the number of throttled CPUs, and asks for what that needs. Returns the request in force.
+    /// Changes the number of throttled CPUs, and requests the resulting state. Returns the request in force.
     fn change(&self, change: impl FnOnce(&mut u32) -> Option<bool>) -> Request {
         // A regulator thread never sleeps: its CPU would be free for the group.
         let mut throttled = loop {
@@ -132,14 +132,14 @@ impl Freezer {
         self.words.failures.load(Ordering::Relaxed)
     }
 
-    /// What the writes have taken.
+    /// Cost of the writes.
     pub(crate) fn cost(&self) -> FreezerCost {
         let of = |word: &AtomicU64| Duration::from_nanos(word.load(Ordering::Relaxed));
         FreezerCost { slowest: of(&self.words.slowest_ns), processor: of(&self.words.time_ns) }
     }
 }
 
-/// What the writes to a group's `cgroup.freeze` have taken.
+/// Cost of the writes to a group's `cgroup.freeze`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreezerCost {
     /// The longest one, from begin to end.

@@ -134,7 +134,7 @@ const READY: &str = "ready\n";
 /// end it.
 ///
 /// # Errors
-/// A list that is not one, and what the kernel refuses before the answer.
+/// An invalid list, and errors of the kernel before the answer.
 pub fn guard() -> io::Result<()> {
     sys::leave_terminal();
     // Without these it is slower, or ends with its service, not wrong.
@@ -150,7 +150,7 @@ pub fn guard() -> io::Result<()> {
         }
         match line.trim_end_matches('\n').split_once(' ') {
             None if line == "\n" => break,
-            // What kills the regulator's group does not kill the guardian.
+            // A signal to the regulator's group does not kill the guardian.
             Some(("root", path)) => drop(std::fs::write(PathBuf::from(path).join("cgroup.procs"), "0")),
             Some(("regulator", number)) => regulator = number.parse().map_err(io::Error::other)?,
             Some((kind @ ("own" | "other"), path)) => groups.push(Cgroup::at(PathBuf::from(path), kind == "own")),

@@ -50,7 +50,7 @@ const FORGET: u64 = 1024;
 /// line, and writes how many events it has caused.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// Errors of the kernel.
 pub fn run(load: Load, cpu: usize, time: Duration) -> io::Result<()> {
     let mut output = io::stdout().lock();
     let mut memory = LoadMemory::reserve(match load {

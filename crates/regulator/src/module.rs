@@ -102,7 +102,7 @@ impl Module {
         })
     }
 
-    /// Reads what it has counted up to now.
+    /// Reads its counts so far.
     pub(crate) fn read(&self) -> Result<Reading, RegulatorError> {
         let mut text = Vec::new();
         let mut piece = [0; 16 << 10];
@@ -197,7 +197,7 @@ impl CoreReading {
     }
 }
 
-/// What a period was broken by, in the module's words.
+/// The cause of a broken period, in the module's words.
 const CAUSES: [(&str, Cause); 4] =
     [("beyond", Cause::Skid), ("counter", Cause::CounterError), ("late", Cause::Late), ("offline", Cause::CpuOffline)];
 

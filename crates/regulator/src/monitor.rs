@@ -1,4 +1,5 @@
-//! Memory traffic as the processor itself monitors it (Intel RDT and AMD QoS, "MBM"), through resctrl: to look at, not to regulate by.
+//! Memory traffic as the processor itself monitors it (Intel RDT and AMD QoS, "MBM"), through resctrl: for display, not
+//! for regulation.
 //!
 //! The kernel reads these counters when it is asked, and they have no interrupt. Files: Documentation/arch/x86/resctrl.rst.
 
@@ -39,8 +40,8 @@ impl Traffic {
 pub struct Reading(BTreeMap<(String, PathBuf), Traffic>);
 
 impl Reading {
-    /// What has passed since an earlier reading, by the name of each L3 cache's domain (`00`). Unknown where a group was removed meanwhile:
-    /// its last number is lost.
+    /// The traffic since an earlier reading, by the name of each L3 cache's domain (`00`). Unknown if a group was
+    /// removed meanwhile: its last number is lost.
     pub fn since(&self, before: &Reading) -> BTreeMap<String, Traffic> {
         let mut passed: BTreeMap<String, Traffic> = BTreeMap::new();
         let mut add = |domain: &String, traffic: Traffic| {

@@ -110,7 +110,7 @@ pub(crate) struct Sums {
     pub(crate) periods: AtomicU64,
     pub(crate) used: AtomicU64,
     pub(crate) used_max: AtomicU64,
-    /// Most events in a period in which the group was throttled here, beyond what it was granted.
+    /// Most events beyond its grants in a period in which the group was throttled here.
     pub(crate) beyond_max: AtomicU64,
     pub(crate) granted: AtomicU64,
     pub(crate) donated: AtomicU64,
@@ -131,7 +131,7 @@ impl Sums {
         sum.store(sum.load(Ordering::Relaxed) + number, Ordering::Relaxed);
     }
 
-    /// Takes over what the kernel has counted. Broken periods are counted where they are reported.
+    /// Takes over the kernel's counts. Broken periods are counted where they are reported.
     pub(crate) fn copy(&self, words: &SumWords) {
         for (sum, word) in [
             (&self.periods, &words.periods),
@@ -183,7 +183,8 @@ impl Sums {
     }
 }
 
-/// What a group has done on a CPU since the start. Numbers without a unit in their names are events, or periods where they say so.
+/// Statistics of a group on a CPU since the start. Numbers without a unit in their names are events, or periods if so
+/// named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// Index of the group.
@@ -196,15 +197,15 @@ pub struct Snapshot {
     pub used: u64,
     /// Most events used in one.
     pub used_max: u64,
-    /// Most events used beyond what was granted, in a period in which the group was throttled here.
+    /// Most events used beyond grants in a period in which the group was throttled here.
     pub beyond_max: u64,
-    /// Events granted: of the budget, of what was donated and taken back, and of the pool.
+    /// Events granted: from the budget, from reclaimed donations, and from the pool.
     pub granted: u64,
     /// Events donated to the pool.
     pub donated: u64,
-    /// Events granted out of what the group had donated itself.
+    /// Events granted out of the group's own donation.
     pub returned: u64,
-    /// Events granted out of what other groups had donated.
+    /// Events granted out of donations of other groups.
     pub reclaimed: u64,
     /// Periods in which it was throttled.
     pub throttled_periods: u64,
@@ -223,7 +224,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What has happened since an earlier snapshot. The greatest values of a period are those since the start.
+    /// The difference to an earlier snapshot. The greatest values of a period are those since the start.
     #[must_use]
     pub fn since(&self, earlier: &Snapshot) -> Snapshot {
         Snapshot {

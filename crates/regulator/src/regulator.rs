@@ -81,7 +81,7 @@ impl Decider {
     }
 }
 
-/// Real-time priorities: a freezer preempts the regulator thread that asks it, on the same CPU, at once.
+/// Real-time priorities: a freezer at once preempts the regulator thread that requests it, on the same CPU.
 const REGULATOR_PRIORITY: i32 = 98;
 const FREEZER_PRIORITY: i32 = 99;
 
@@ -394,7 +394,7 @@ impl Regulator {
         self.not_in_kernel.as_deref()
     }
 
-    /// What is regulated.
+    /// The regulated system.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -449,13 +449,13 @@ impl Regulator {
         self.works.iter().map(of).collect()
     }
 
-    /// How long the kernel's programs have run in interrupts, on all CPUs: what no thread's time has. Counted while
-    /// [`ProgramStatistics`] are on; `None` where threads decide.
+    /// How long the kernel's programs have run in interrupts, on all CPUs, which no thread's time includes. Counted
+    /// while [`ProgramStatistics`] are on; `None` where threads decide.
     pub fn program_time(&self) -> Option<Duration> {
         self.decider.programs().map(|kernel| Duration::from_nanos(kernel.time_ns()))
     }
 
-    /// For each group what its freezer has taken; `None` if it is not frozen.
+    /// For each group the cost of its freezer; `None` if it is not frozen.
     pub fn freezer_costs(&self) -> Vec<Option<FreezerCost>> {
         self.common.freezers.iter().map(|freezer| freezer.as_ref().map(Freezer::cost)).collect()
     }
@@ -506,7 +506,7 @@ impl Regulator {
             Decider::Threads => {}
             Decider::Programs(kernel) => kernel.reset_maxima(),
             Decider::Module(module) => {
-                // Without it, what the self-test has caused stays among the greatest values.
+                // Without it, the greatest values include those of the self-test.
                 let _ = module.forget();
                 self.await_looks();
             }
@@ -671,7 +671,7 @@ fn lock_machine() -> Result<File, RegulatorError> {
     let path = Path::new(LOCK_FILE);
     let failed = |cause| RegulatorError::LockFile { path: path.to_owned(), cause };
     if let Some(folder) = path.parent() {
-        // Only root may enter it: others rely on what is in it.
+        // Only root may enter it: others rely on its content.
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         check_folder(folder).map_err(failed)?;
     }
@@ -700,7 +700,7 @@ fn lock_machine() -> Result<File, RegulatorError> {
 
 /// Fails unless the folder is this user's own, and closes it to others.
 fn check_folder(folder: &Path) -> std::io::Result<()> {
-    // Not what a link points to.
+    // Not the target of a link.
     let found = std::fs::symlink_metadata(folder)?;
     if !found.is_dir() || found.uid() != sys::user() {
         let accepted = format!("a folder of user {}", sys::user());

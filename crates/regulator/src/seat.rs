@@ -12,7 +12,7 @@ use crate::freezer::{Freezer, Request};
 use crate::promise::{Cause, Incident, Sums};
 use crate::sys;
 
-/// What all threads of a regulator share.
+/// State shared by all threads of a regulator.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) shared: Shared<AtomicU64>,
@@ -48,7 +48,7 @@ pub(crate) struct Bell {
 const INCIDENTS_MAX: usize = 256;
 
 impl Common {
-    /// Has all regulator threads look.
+    /// Makes all regulator threads check.
     pub(crate) fn ring(&self) {
         for bell in &self.bells {
             bell.rung.store(true, Ordering::Release);
@@ -138,7 +138,7 @@ pub(crate) struct Seat {
     throttled_since_ns: Option<u64>,
     /// The count beyond which a throttled group uses more than its skid.
     stopped_at: u64,
-    /// What stops the group, until that is done.
+    /// The request that stops the group, until it is done.
     pub(crate) pending: Option<Pending>,
     pub(crate) troubles: Troubles,
     actions: Vec<Action>,
@@ -147,7 +147,7 @@ pub(crate) struct Seat {
 /// No overflow.
 const NEVER: u64 = u64::MAX;
 
-/// What an occupied CPU waits for.
+/// The event that an occupied CPU waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
     /// The group is frozen.
@@ -198,7 +198,7 @@ impl Seat {
         self.call(|core, shared, actions| core.busy(shared, actions));
     }
 
-    /// Reads the counter. What follows until [`Seat::settle`] is of this moment.
+    /// Reads the counter. All steps until [`Seat::settle`] refer to this moment.
     pub(crate) fn refresh(&mut self) -> Result<(), CounterError> {
         self.troubles.suspended |= self.counter.drain();
         self.count = self.counter.read()?;
@@ -349,7 +349,7 @@ impl Seat {
         }
     }
 
-    /// The count that is beyond what it had used or could use when it was throttled, and the skid.
+    /// The first count beyond its use or grant at the time of throttling, plus the skid.
     fn leak_at(&self) -> u64 {
         self.stopped_at + self.skid + 1
     }
@@ -380,7 +380,7 @@ impl Seat {
             }
             Action::Release { reason, .. } => {
                 (self.grant, self.pending, self.wanted) = (None, None, NEVER);
-                // Within a period, what was used beyond a grant is of the next one.
+                // Within a period, use beyond a grant counts for the next one.
                 if reason != ReleaseReason::Returned {
                     self.consumed_at = None;
                 }
@@ -396,7 +396,7 @@ impl Seat {
         }
     }
 
-    /// Takes note of what has gone wrong while the CPU was occupied: something else ran, or the period is over.
+    /// Records problems while the CPU was occupied: something else ran, or the period is over.
     pub(crate) fn note(&mut self, preempted: bool, over: bool) {
         self.troubles.preempted |= preempted;
         let freezer = &self.common.freezers[self.group];

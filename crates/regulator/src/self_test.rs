@@ -52,8 +52,8 @@ const TIME: Duration = Duration::from_millis(60);
 /// force again. Gives up when `cancelled` returns true.
 ///
 /// # Errors
-/// [`RegulatorError::SelfTest`] with what was seen, if the load was not throttled, if any group has gone beyond its bound, if the
-/// counter has not counted the load, or if the load has not ended in time.
+/// [`RegulatorError::SelfTest`] with the observations, if the load was not throttled, if any group has gone beyond its
+/// bound, if the counter has not counted the load, or if the load has not ended in time.
 pub fn self_test(regulator: &Regulator, cancelled: &dyn Fn() -> bool) -> Result<Vec<Tested>, RegulatorError> {
     let seats = 0..regulator.settings().seats().len();
     seats.map(|seat| Test { regulator, seat, cancelled }.run()).collect()

@@ -20,7 +20,7 @@ pub struct Event {
     pub config: [u64; 3],
 }
 
-/// What regulation counts.
+/// The events that regulation counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sensor {
     /// Its name, or the event as it was given.
@@ -33,11 +33,11 @@ pub struct Sensor {
     pub skid: u32,
     /// Events in the kernel are not counted.
     pub excludes_kernel: bool,
-    /// What it does not count.
+    /// Traffic that it does not count.
     pub blind: Vec<String>,
     /// Where this is from.
     pub source: String,
-    /// What causes such events, for the self-test.
+    /// The load that causes such events, for the self-test.
     pub load: Load,
 }
 
@@ -75,9 +75,9 @@ impl Sensor {
         names
     }
 
-    /// Finds a sensor by its name in the catalogue, or takes an event as perf writes it: the name of a software event, `rHEX`, a raw
-    /// code of the CPU, or `PMU/term=value,.../` with a PMU of this machine. With perf's modifier for user mode, `:u`, or `u` behind the
-    /// last slash, it leaves out what the kernel causes.
+    /// Finds a sensor by its name in the catalogue, or takes an event as perf writes it: the name of a software event,
+    /// `rHEX`, a raw code of the CPU, or `PMU/term=value,.../` with a PMU of this machine. With perf's modifier for
+    /// user mode, `:u`, or `u` behind the last slash, it excludes events in the kernel.
     ///
     /// # Errors
     /// [`RegulatorError::Event`].

@@ -13,7 +13,7 @@ use crate::error::RegulatorError;
 use crate::sensor::Sensor;
 use crate::sys;
 
-/// Whose events count, and how they are stopped.
+/// The events that count, and how their source is stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// All events on the CPUs of the group. The regulator occupies these until the period is over.
@@ -54,7 +54,7 @@ impl Backend {
 pub struct GroupSettings {
     /// Its name, for messages.
     pub name: String,
-    /// Whose events count.
+    /// The events that count.
     pub place: Place,
     /// CPUs on which they are counted; ascending, not empty.
     pub cpus: Vec<usize>,
@@ -71,7 +71,7 @@ pub struct GroupSettings {
 pub struct Settings {
     /// Length of a period; 100 us to 1 s.
     pub period: Duration,
-    /// What is counted.
+    /// The sensor.
     pub sensor: Sensor,
     /// Groups, at least one.
     pub groups: Vec<GroupSettings>,

@@ -23,7 +23,7 @@ fn check(value: i64) -> io::Result<i64> {
 
 // --- performance events ---
 
-/// What a counter counts.
+/// The events of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventCode {
     /// `perf_event_attr.type`.
@@ -192,7 +192,7 @@ fn pair(first: u32, second: u32) -> u64 {
 /// Calls bpf(2).
 ///
 /// # Safety
-/// Addresses within the attributes must be valid for what the command does with them.
+/// Addresses within the attributes must be valid for the command's use of them.
 unsafe fn bpf(command: libc::c_long, attributes: &mut [u64]) -> io::Result<i64> {
     // SAFETY: the kernel reads and writes as many bytes of the attributes as are given; for the rest the caller vouches.
     check(unsafe { libc::syscall(libc::SYS_bpf, command, attributes.as_mut_ptr(), size_of_val(attributes)) })
@@ -224,7 +224,7 @@ pub(crate) fn attach_to_tracepoint(program: BorrowedFd<'_>, name: &CStr) -> io::
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
-/// Runs a raw-tracepoint program once, on this CPU, with these arguments. Returns what it returns.
+/// Runs a raw-tracepoint program once, on this CPU, with these arguments. Returns its result.
 pub(crate) fn run_program(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Result<u32> {
     let mut attributes = [0_u64; 10];
     attributes[0] = pair(program.as_raw_fd() as u32, 0);
@@ -614,7 +614,8 @@ pub(crate) fn parent() -> u32 {
     unsafe { libc::getppid() }.unsigned_abs()
 }
 
-/// Reads what comes within a time, and appends it. Returns the number of bytes, 0 at the end; `None` when nothing comes.
+/// Reads the data that arrive within a time, and appends them. Returns the number of bytes, 0 at the end; `None` when
+/// nothing comes.
 pub(crate) fn read_some(fd: BorrowedFd<'_>, time: Duration, out: &mut Vec<u8>) -> io::Result<Option<usize>> {
     let mut fds = [libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
     wait_readable(&mut fds, Some(time))?;

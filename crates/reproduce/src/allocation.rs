@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// Of the order in which frames were given back.
 const SEED: u64 = 1;
 
-/// What allocations took.
+/// Cost of allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Steps {
     pub(crate) frames: u32,

@@ -127,7 +127,7 @@ pub(crate) fn exact(text: &str) -> Option<Ratio<BigUint>> {
 
 /// The nearest number that fits, to a unit in the last place or two.
 pub(crate) fn float(exact: &Ratio<BigUint>) -> f64 {
-    // Digits are what every parser of numbers reads right, whatever their count.
+    // Every parser of numbers reads digits correctly, whatever their count.
     let of = |whole: &BigUint| whole.to_string().parse::<f64>().unwrap_or(f64::INFINITY);
     of(exact.numer()) / of(exact.denom())
 }

@@ -102,7 +102,7 @@ pub struct ComparedRow {
     /// Where, beyond the figure's source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What an analysis found.
+    /// The result of an analysis.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<Vec<String>>,
     /// Whether the two hold the same, in whatever order.

@@ -23,7 +23,7 @@ pub enum ReproduceError {
     Syntax {
         /// The file.
         id: String,
-        /// Where and what.
+        /// The place and the defect.
         reason: String,
     },
     /// The value of a field is invalid.

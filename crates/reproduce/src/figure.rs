@@ -34,7 +34,7 @@ pub struct Figure {
     /// Processor seconds that a regeneration takes, roughly; 0 where nothing is regenerated.
     #[serde(default)]
     pub seconds: u32,
-    /// Why the results differ, where they do and it has been understood; of what `because_of` names only.
+    /// Why the results differ, if they do and the reason is understood; only for the names in `because_of`.
     #[serde(default)]
     pub because: Option<String>,
     /// The names that `because` explains: of values and rows, and words of claims.
@@ -183,7 +183,7 @@ pub struct Point {
     /// Whether it takes part in the comparison within a tolerance; a value that a parameter was fitted to does not.
     #[serde(default = "yes")]
     pub compared: bool,
-    /// What is measured; absent where nothing is.
+    /// The measure; absent if nothing is measured.
     #[serde(default)]
     pub of: Option<Measured>,
     /// Instead: a number that an analysis finds.
@@ -222,7 +222,7 @@ pub struct Measured {
     /// Task; absent for measures of the whole.
     #[serde(default)]
     pub task: Option<String>,
-    /// What.
+    /// The quantity.
     pub measure: Measure,
     /// For `weighted-speedup` and `maximum-slowdown`: the run whose tasks alone, by their names, are the reference; default:
     /// the run itself, in which a task alone keeps its colors.
@@ -283,7 +283,7 @@ pub enum Measure {
     AllCompletedMs,
     /// Waited at barriers, all tasks together, in milliseconds.
     BarrierIdleMs,
-    /// The slowest thread between barriers: its time without what it waited, in milliseconds.
+    /// The slowest thread between barriers: its time without waiting, in milliseconds.
     ThreadsSlowestMs,
     /// The slowest thread less the fastest, in milliseconds.
     ThreadsSpreadMs,
@@ -338,7 +338,7 @@ pub struct Analysis {
     /// Laid over the task set.
     #[serde(default)]
     pub over: Table,
-    /// What is asked.
+    /// The question.
     pub method: Method,
     /// In which form formulas, rules and algorithms are used.
     #[serde(default)]
@@ -612,7 +612,7 @@ pub struct Parameter {
     /// A source ...
     #[serde(default)]
     pub source: Option<String>,
-    /// ... or what it was chosen by.
+    /// ... or the criterion of its choice.
     #[serde(default)]
     pub fitted: Option<String>,
 }

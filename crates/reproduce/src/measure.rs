@@ -132,7 +132,7 @@ fn utilization(report: &Report) -> Option<f64> {
     (!shares.is_empty()).then(|| shares.iter().sum())
 }
 
-/// What a workload's programs are like alone (BPM, section 5.3).
+/// Statistics of a workload's programs alone (BPM, section 5.3).
 struct Alone {
     /// Bytes a second, all together.
     bandwidth: f64,
@@ -180,7 +180,7 @@ pub(crate) fn beside(report: &Report, alone_in: &Report, measure: Measure) -> Op
 /// Tasks as threads of a program, which the last of them ends; in nanoseconds.
 struct Threads {
     end: f64,
-    /// Longest and shortest time without what was waited at barriers.
+    /// Longest and shortest time without waiting at barriers.
     slowest: f64,
     fastest: f64,
     /// Waited at barriers and for the end, all together.

@@ -10,7 +10,7 @@ use crate::run::Regenerated;
 /// Version of the form of JSON output.
 const SCHEMA: u32 = 1;
 
-/// What `memtint reproduce` prints.
+/// The output of `memtint reproduce`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Comparisons<'a> {
     schema: u32,
@@ -37,7 +37,7 @@ struct Listed<'a> {
     cpu_seconds_estimated: u32,
 }
 
-/// What `memtint reproduce --list` prints.
+/// The output of `memtint reproduce --list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FigureList<'a> {
     schema: u32,

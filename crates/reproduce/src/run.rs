@@ -1,4 +1,4 @@
-//! Simulating what figures need, each simulation once.
+//! Runs the simulations of figures, each once.
 
 use crate::allocation;
 use crate::analysis;
@@ -23,10 +23,10 @@ pub struct Options {
     pub seed: Option<u64>,
 }
 
-/// A figure's scenarios and what came out.
+/// A figure's scenarios and their results.
 #[derive(Clone, Debug)]
 pub struct Regenerated {
-    /// What it comes to.
+    /// The comparison.
     pub comparison: Comparison,
     /// Its scenarios.
     pub scenarios: Vec<Prepared>,
@@ -37,7 +37,7 @@ pub struct Regenerated {
 ///
 /// # Errors
 ///
-/// What files, simulator or allocators refuse.
+/// Errors of files, of the simulator or of allocators.
 pub fn reproduce(figures: &[Figure], options: Options, watch: &dyn Watch) -> Result<Vec<Regenerated>, ReproduceError> {
     let mut prepared = Vec::new();
     let mut analyses = Vec::new();

@@ -1,7 +1,8 @@
 //! Other cores in the DRAM, where the bound of Kim et al. with banks of one's own and one request at a time is not
 //! enough: banks that cores share, whose requests are reordered, and cores with several requests on their way.
 //!
-//! Both are derived here from what is said of the controller, because their papers' formulas are about one controller each.
+//! Both are derived here from properties of the controller, because the formulas of their papers cover one controller
+//! each.
 
 use crate::error::SchedError;
 use crate::interference::{BankTimings, Neighbour, Rival, by_lines, in_range, rate_by_lines};
@@ -152,7 +153,7 @@ impl SharedBanks {
         older.saturating_add(hits).saturating_add(all.saturating_mul(between))
     }
 
-    /// What one request of a sharer can take at most.
+    /// Longest time of one request of a sharer.
     fn of_sharer(&self) -> u64 {
         self.rows.conflict.0.max(self.request_delay.0)
     }
@@ -234,7 +235,7 @@ impl WriteBuffer {
 pub struct ParallelNeighbour {
     /// Its memory demand.
     pub core: Neighbour,
-    /// The most reads that it has on their way at once: what its misses' registers (MSHR) allow.
+    /// The most reads that it has on their way at once: the number of its miss registers (MSHR).
     pub requests_at_once_max: u32,
 }
 
@@ -282,7 +283,7 @@ pub struct ParallelBanks {
     pub neighbours: Vec<ParallelNeighbour>,
     /// Whether each core has banks that no other uses.
     pub private_banks: bool,
-    /// Whether writes to memory are only what reads push out of the caches.
+    /// Whether writes to memory are only lines that reads push out of the caches.
     pub write_back: bool,
 }
 

@@ -15,9 +15,9 @@ use num_rational::Ratio;
 /// The two numbers that a bound compared: `found` is at most `most`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Within {
-    /// What was computed from the tasks, exact.
+    /// The value computed from the tasks, exact.
     pub found: Ratio<BigUint>,
-    /// What it may be at most, exact.
+    /// Its largest accepted value, exact.
     pub most: Ratio<BigUint>,
 }
 

@@ -127,7 +127,7 @@ pub enum Violation {
     Window {
         /// The window found.
         found: Picoseconds,
-        /// What would be accepted.
+        /// The values accepted.
         accepted: &'static str,
     },
     /// The priorities are those of another set.
@@ -155,7 +155,7 @@ pub fn check(set: &TaskSet, schedule: &Schedule) -> Result<Accepted, Violation> 
     Ok(checker.accepted(&histories))
 }
 
-/// What a job did.
+/// The progress of a job.
 #[derive(Clone, Copy)]
 struct History {
     ran: u64,
@@ -201,7 +201,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Goes through the runs in order, and writes down what each job that has run did.
+    /// Goes through the runs in order, and records the progress of each job.
     fn histories(&self) -> Result<Vec<Vec<History>>, Violation> {
         let mut histories: Vec<Vec<History>> = vec![Vec::new(); self.set.tasks().len()];
         let mut free = 0;

@@ -1,8 +1,9 @@
 //! Windows at whose end deadlines of all tasks nearly coincide, found without a walk from deadline to deadline.
 //!
-//! *What decides a budget under EDF.* Let `y_i` be the last deadline of task `i` at or before `t`, `r_i = t - y_i`, `u_i = C_i / T_i`,
-//! `U` their sum, `f_i = D_i - J_i`. From the latest `f_i` on, `dbf(t) = sum u_i (y_i + T_i - f_i) + blocking`. A resource of
-//! bandwidth `v = U + e` falls short in `t` only if its linear supply `v t - 2 v (1 - v) P` does, that is, if
+//! *The windows that determine a budget under EDF.* Let `y_i` be the last deadline of task `i` at or before `t`,
+//! `r_i = t - y_i`, `u_i = C_i / T_i`, `U` their sum, `f_i = D_i - J_i`. From the latest `f_i` on,
+//! `dbf(t) = sum u_i (y_i + T_i - f_i) + blocking`. A resource of bandwidth `v = U + e` falls short in `t` only if its
+//! linear supply `v t - 2 v (1 - v) P` does, that is, if
 //!
 //! ```text
 //! sum u_i r_i + e t < c      with c = 2 v (1 - v) P + sum u_i (T_i - f_i) + the largest blocking
@@ -38,7 +39,7 @@ const TIGHT_MAX: usize = 8;
 const MINOR_BITS: u32 = 96;
 /// Roundings are less than `2^-7` of what they are compared with.
 const FINE_BITS: u32 = 7;
-/// Bits of what is squared.
+/// Bits of squared numbers.
 const FACTOR_BITS: u32 = 58;
 /// Steps after which a basis is taken as it is; a hundred are many.
 const REDUCTION_MAX: u32 = 1000;
@@ -60,7 +61,7 @@ struct Vector {
     jobs: Coordinates,
     /// Its coordinate of a point, as a sum of the point's jobs: a row of the inverse matrix.
     dual: Coordinates,
-    /// What it adds to each `a`.
+    /// Its contribution to each `a`.
     shares: Shares,
     /// Its coordinate at each corner of the simplex, less the mean of them; only for the choice of a basis.
     corners: Shares,
@@ -322,7 +323,7 @@ impl<'a> Coincidences<'a> {
         Some(reach)
     }
 
-    /// What bounds each coordinate.
+    /// The bounds of each coordinate.
     fn levels(&self, constants: Shares, slack: i128, bits: u32, reach: &Coordinates) -> Option<Vec<Vec<Bound>>> {
         let count = self.basis.len();
         let coarser = bits.saturating_sub((MINOR_BITS / count as u32).min(30));

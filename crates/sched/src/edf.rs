@@ -140,7 +140,7 @@ impl<'a> Demand<'a> {
         self.utilization().cmp(&Ratio::from_integer(BigUint::from(1u8)))
     }
 
-    /// What the tasks and the terms take in the long run.
+    /// Long-run utilization of the tasks and the terms.
     fn utilization(&self) -> Ratio<BigUint> {
         let lines = || interference::line_rate(self.tasks().iter());
         self.terms.iter().map(|term| term.rate(&lines())).fold(self.set.utilization(), |sum, rate| sum + rate)
@@ -361,7 +361,7 @@ impl<'a> Demand<'a> {
             match work.cmp(&u128::from(length)) {
                 Ordering::Greater => return Ok(self.last_deadline(length)),
                 _ if work <= u128::from(shortest) => return Ok(None),
-                // What is due in any window between the two is no more than the shorter of them.
+                // The work due in any window between the two is at most the length of the shorter one.
                 Ordering::Less => length = work as u64,
                 Ordering::Equal => match self.last_deadline(length - 1) {
                     Some(before) => length = before,
@@ -407,9 +407,9 @@ impl<'a> Demand<'a> {
         Overload { task: TaskIndex(task), job, window_ps, demand_ps, cause }
     }
 
-    /// Looks at every job of the task whose deadline coincides with one of the others' or that is released at a multiple of
-    /// its period after the beginning: between those the interference is the same and the response shorter (Spuri 1996,
-    /// lemma 4.1 and theorem 4.1).
+    /// Tests every job of the task whose deadline coincides with one of the others' or that is released at a multiple
+    /// of its period after the beginning: between those the interference is the same and the response shorter (Spuri
+    /// 1996, lemma 4.1 and theorem 4.1).
     ///
     /// From one to the next, jobs due only become more, so that the completion before is where the next search begins.
     fn worst_response(&self, index: TaskIndex, last: u64, steps: &mut Steps) -> Result<Response, Unsupported> {

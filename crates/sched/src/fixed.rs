@@ -2,7 +2,7 @@
 //!
 //! Preemptive: Joseph and Pandya 1986 for the first job, Lehoczky 1990 for deadlines beyond the period (every job of
 //! the busy window is tested), Tindell, Burns and Wellings 1994 for release jitter and blocking. Not preemptive:
-//! George, Rivierre and Spuri 1996, in the form of Davis, Burns, Bril and Lukkien 2007, who showed that looking at the
+//! George, Rivierre and Spuri 1996, in the form of Davis, Burns, Bril and Lukkien 2007, who showed that testing the
 //! first job alone, as was done for CAN from 1994 on, is wrong even when no deadline exceeds its period.
 //!
 //! Both are exact for sporadic tasks without blocking: a pattern of arrivals exists in which a job takes just as long.
@@ -291,7 +291,7 @@ impl<'a> Level<'a> {
         self.utilization().cmp(&Ratio::from_integer(BigUint::from(1u8)))
     }
 
-    /// What the tasks and the terms take in the long run.
+    /// Long-run utilization of the tasks and the terms.
     fn utilization(&self) -> Ratio<BigUint> {
         let lines = || interference::line_rate(self.members());
         self.terms.iter().map(|term| term.rate(&lines())).fold(utilization(self.members()), |sum, rate| sum + rate)
@@ -319,8 +319,8 @@ impl<'a> Level<'a> {
         delays.fold(0, u128::saturating_add)
     }
 
-    /// Work of higher priority that arrives in a window of this length; its end is included when jobs cannot be preempted,
-    /// because who arrives as the job would start goes first.
+    /// Work of higher priority that arrives in a window of this length; its end is included when jobs cannot be
+    /// preempted, because a job that arrives at the moment of the start precedes it.
     fn interference(&self, window: u64) -> u128 {
         let jobs = |task: &Task| {
             let reach = window + task.jitter().0;
@@ -363,7 +363,7 @@ impl<'a> Level<'a> {
             steps.step()?;
             let delays = match self.preemption {
                 Preemption::Full => self.delays(u128::from(q) + 1, reached),
-                // What comes as the job would start delays the start.
+                // A job that arrives at the moment of the start delays it.
                 Preemption::None => self.delays(u128::from(q), reached + 1),
             };
             let next = window(own.saturating_add(self.interference(reached)).saturating_add(delays), self.index)?;

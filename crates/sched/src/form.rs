@@ -5,7 +5,7 @@
 pub enum Form {
     /// As printed, with its mistakes: for comparison with published values, never for a verdict to rely on.
     AsPrinted,
-    /// With what is wrong in print put right.
+    /// With published errors corrected.
     #[default]
     Corrected,
 }

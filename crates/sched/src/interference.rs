@@ -158,7 +158,7 @@ impl Refresh {
         u128::from(self.count(window)) * u128::from(self.stall)
     }
 
-    /// The part of the delay that is over at the end of the window: of the last refresh, what has had time.
+    /// The part of the delay that is over at the end of the window; the last refresh may be incomplete.
     fn within(&self, window: u64) -> u128 {
         if self.form == Form::AsPrinted || window == 0 || self.stall > self.period {
             return self.delay(window);
@@ -219,9 +219,9 @@ pub fn padded(wcet: Picoseconds, refresh: &Refresh, effort: Effort) -> Result<Pi
     }
 }
 
-/// Gives what [Pan18, §4.3] prints for the padding, round by round: `e(n) = e(n - 1) + tRFC ceil(e(n - 1) / tREFI)`, which adds all
-/// of the padding again in each round and so never ends (errata E1). The first is the padding of one round that the
-/// text before it gives, which is too small.
+/// Gives the padding as printed in [Pan18, §4.3], round by round: `e(n) = e(n - 1) + tRFC ceil(e(n - 1) / tREFI)`,
+/// which adds all of the padding again in each round and so never ends (errata E1). The first is the padding of one
+/// round that the text before it gives, which is too small.
 pub fn printed_padding(wcet: Picoseconds, refresh: &Refresh) -> impl Iterator<Item = u128> + use<> {
     let (period, stall) = (u128::from(refresh.period), u128::from(refresh.stall));
     std::iter::successors(Some(u128::from(wcet.0)), move |last| Some(last + stall * last.div_ceil(&period))).skip(1)
@@ -313,7 +313,8 @@ impl Neighbour {
     }
 }
 
-/// Another core as a cause of delay: the most requests that it has on their way at once, and what each of its lines takes.
+/// Another core as a cause of delay: the most requests that it has on their way at once, and the time of each of its
+/// lines.
 #[derive(Clone, Copy)]
 pub(crate) struct Rival<'a> {
     pub(crate) core: &'a Neighbour,
@@ -321,10 +322,10 @@ pub(crate) struct Rival<'a> {
     pub(crate) each: u64,
 }
 
-/// What the lines of some cores take in any window, at most; `None` when one of them has no limit.
+/// The longest time of the lines of some cores in any window; `None` when one of them has no limit.
 ///
-/// A core that does not reclaim is limited by its jobs and by its budget; those that do, together by the jobs of all and by
-/// the budgets of all with what others donate to them: what one of them is donated, another does not use.
+/// A core that does not reclaim is limited by its jobs and by its budget; those that do, together by the jobs of all
+/// and by the budgets of all with donations of others: budget donated to one of them is not used by another.
 pub(crate) fn by_lines(rivals: &[Rival<'_>], length: u64) -> Option<u128> {
     let (together, alone): (Vec<_>, Vec<_>) = rivals.iter().partition(|rival| rival.core.reclaims());
     let jobs = |rival: &Rival<'_>| Some(rival.core.by_jobs(length)?.saturating_mul(rival.each.into()));

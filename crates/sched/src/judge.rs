@@ -8,18 +8,18 @@ use crate::schedule::{Policy, Schedule, schedule};
 use crate::task::TaskSet;
 use crate::verdict::{Effort, Response, Unsupported, Verdict};
 
-/// What stands behind a yes.
+/// The evidence for a yes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// What the analysis found.
+    /// The result of the analysis.
     pub evidence: Evidence,
     /// A schedule of the policy, over a hyperperiod or the window it states.
     pub schedule: Schedule,
-    /// What the independent checker saw in it.
+    /// The independent checker's findings in it.
     pub accepted: Accepted,
 }
 
-/// What an analysis found.
+/// The result of an analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// The worst response time of each task, in the set's order.
@@ -31,8 +31,8 @@ pub enum Evidence {
 /// Decides whether every job meets its deadline under a policy; a yes comes with a schedule that an independent checker
 /// has replayed and accepted. The schedule has at most `jobs_max` jobs, and states its window.
 ///
-/// Should the checker refuse what the analysis accepts, the answer is [`Unsupported::Contradiction`]: one of the two is
-/// wrong, and neither is trusted.
+/// If the checker refuses the schedule of an accepted set, the answer is [`Unsupported::Contradiction`]: one of the two
+/// is wrong, and neither is trusted.
 ///
 /// # Panics
 ///

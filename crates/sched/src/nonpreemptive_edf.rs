@@ -52,7 +52,7 @@ pub fn nonpreemptive_edf(set: &TaskSet, effort: Effort) -> Verdict<DemandTest> {
     }
     let interrupted = match quick_processor_demand(set, effort) {
         Verdict::Schedulable(test) => test,
-        // No policy does what this one cannot.
+        // Preemptive EDF is optimal: its no is a no for every policy.
         no => return no,
     };
     let mut windows = interrupted.windows;

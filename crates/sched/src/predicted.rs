@@ -15,8 +15,8 @@ pub struct Stretch {
 /// Predicts how long a program takes under a hard budget, from its profile: E-WarP's question (Sohal et al., RTSS 2020), the method is
 /// ours. The program begins with a period.
 ///
-/// It goes on as it did alone, and stands still from the last line of its budget to the end of the period; interrupts take their
-/// time. What other cores delay is not in it. `None` when interrupts leave no time at all.
+/// It goes on as it did alone, and stands still from the last line of its budget to the end of the period; interrupts
+/// take their time. It excludes delays by other cores. `None` when interrupts leave no time at all.
 #[must_use]
 pub fn predicted_run_time(profile: &[Stretch], regulator: &Regulator) -> Option<Picoseconds> {
     if regulator.overhead_of_interrupt() >= regulator.period() {

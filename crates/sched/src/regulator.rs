@@ -1,4 +1,5 @@
-//! A bandwidth regulator like MemGuard, as a term: for how long the core stands still, and what other cores move at most.
+//! A bandwidth regulator like MemGuard, as a term: the time for which the core stands still, and the most that other
+//! cores move.
 
 use crate::error::SchedError;
 use crate::interference::in_range;
@@ -10,13 +11,14 @@ use num_rational::Ratio;
 /// A bandwidth regulator like MemGuard (Yun et al., RTAS 2013): in each period a core may move as many lines as its
 /// budget B allows, and stands still from the last of them to the end of the period.
 ///
-/// It has the budget for itself, and learns of each period when it begins. It moves at most B + q + s lines in a period: the quantum
-/// q is what the last grant of the period before has left, the skid s what it moves after its budget is used until it stands still,
-/// and is taken off its next grants. So it is guaranteed B in each period, less s once.
+/// It has the budget for itself, and begins each period on time. It moves at most B + q + s lines in a period: the
+/// quantum q is the rest of the last grant of the previous period; the skid s is the number of lines moved after its
+/// budget is used until it stands still, and is deducted from its next grants. So it is guaranteed B in each period,
+/// less s once.
 ///
-/// A core that reclaims ([`Regulator::reclaiming`]) donates what it is not expected to need, and may not get it back: a period in which
-/// it stands still before it has moved B lines is an underrun. After one it donates nothing for a period (`memtint-guard`), so
-/// that B is its guarantee in one of two periods, and one line in the other.
+/// A core that reclaims ([`Regulator::reclaiming`]) donates the budget that it is not expected to need, and may not get
+/// it back: a period in which it stands still before it has moved B lines is an underrun. After one it donates nothing
+/// for a period (`memtint-guard`), so that B is its guarantee in one of two periods, and one line in the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regulator {
     period: u64,
@@ -209,8 +211,8 @@ impl Regulator {
 
 /// Gives the lines that are reserved in a period of this length, the sum of B + q + s over all regulated cores.
 ///
-/// MemGuard's rule: it is at most r_min, what the memory serves in the worst case; otherwise no regulator's budget is a promise, nor
-/// a WCET that was found with it. The slides have the sum of B only.
+/// MemGuard's rule: it is at most r_min, the worst-case service of the memory; otherwise no regulator's budget is
+/// guaranteed, and no WCET found with it is valid. The slides have the sum of B only.
 #[must_use]
 pub fn reserved(regulators: &[Regulator], period: Picoseconds) -> Ratio<BigUint> {
     let each = |own: &Regulator| Ratio::new(BigUint::from(own.most()) * period.0, own.period.into());

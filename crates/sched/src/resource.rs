@@ -103,21 +103,21 @@ impl PeriodicResource {
 pub enum Supply {
     /// [`PeriodicResource::supply`].
     Exact,
-    /// [`PeriodicResource::linear_supply`], which asks for somewhat more.
+    /// [`PeriodicResource::linear_supply`], which requires slightly more.
     Linear,
 }
 
-/// The smallest budget, and what does not let it be smaller.
+/// The smallest budget, and its limiting factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// The budget in picoseconds: exact for [`Supply::Exact`], rounded up to whole picoseconds for [`Supply::Linear`], where
     /// it is a root.
     pub budget_ps: Ratio<BigUint>,
-    /// What comes to its limit first.
+    /// The limiting factor.
     pub limit: Limit,
 }
 
-/// Decides whether a set meets all deadlines under a policy on a resource. A yes carries the number of windows looked at.
+/// Decides whether a set meets all deadlines under a policy on a resource. A yes carries the number of windows tested.
 ///
 /// The policy must be preemptive, and with fixed priorities no deadline beyond the period. With [`Supply::Linear`] a set that is not
 /// accepted is [`Unsupported::Inconclusive`] (demand and supply of a window) where the exact supply may do. When phases
@@ -251,7 +251,7 @@ const WALK: u64 = 64;
 /// search begins again; with more, there are more to test.
 const POINTS: u128 = 4;
 
-/// A set and a period; the budget is given or looked for.
+/// A set and a period; the budget is given or searched for.
 struct Question<'a> {
     set: &'a TaskSet,
     period: u64,
@@ -499,7 +499,7 @@ impl Question<'_> {
 struct Search<'a> {
     question: &'a Question<'a>,
     demand: Demand<'a>,
-    /// The next deadline of each task, and what was due at those before.
+    /// The next deadline of each task, and the work due at those before.
     next: Vec<u64>,
     due: u128,
     blocking: u64,

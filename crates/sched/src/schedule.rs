@@ -44,20 +44,20 @@ pub struct Run {
     pub end: Picoseconds,
 }
 
-/// What runs from time 0 to the end of a window.
+/// The runs from time 0 to the end of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// The rule it follows.
     pub policy: Policy,
-    /// End of the window, excluded. Jobs that arrive before it are in the schedule, with what they do before it.
+    /// End of the window, excluded. Jobs that arrive before it are in the schedule, with their runs before it.
     pub window: Picoseconds,
-    /// How much of what can happen the window holds.
+    /// The part of all possible behaviour that the window covers.
     pub coverage: Coverage,
     /// All runs, in order.
     pub runs: Vec<Run>,
 }
 
-/// How much of what can happen a window holds.
+/// The part of all possible behaviour that a window covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Coverage {
     /// One hyperperiod from the phase that all tasks have. Nothing is left over at its end, so the schedule repeats.
@@ -157,7 +157,7 @@ impl<'a> Generator<'a> {
         self.runs
     }
 
-    /// Lets in what has arrived.
+    /// Admits the jobs that have arrived.
     fn admit(&mut self, now: u64) {
         while let Some(&Reverse((at, index, job))) = self.arrivals.peek() {
             if at > now {

@@ -19,7 +19,7 @@ use num_bigint::BigUint;
 use num_integer::Integer;
 use num_rational::Ratio;
 
-/// Whose execution times are multiplied.
+/// The tasks whose execution times are multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scaled {
     /// Those of all tasks, by one factor.
@@ -37,12 +37,12 @@ impl Scaled {
     }
 }
 
-/// The largest factor, and what does not let it be larger.
+/// The largest factor, and its limiting factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scaling {
     /// The factor, exact. Below 1 when execution times must shrink; 0 when they must vanish.
     pub factor: Ratio<BigUint>,
-    /// What comes to its limit first.
+    /// The limiting factor.
     pub limit: Limit,
 }
 
@@ -54,7 +54,7 @@ impl Scaling {
     }
 }
 
-/// What does not let a factor be larger.
+/// The limit of a factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The whole processor would be in use.

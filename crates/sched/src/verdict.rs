@@ -64,7 +64,8 @@ pub struct Overload {
 pub enum Cause {
     /// The window ends at the deadline of the job.
     Deadline,
-    /// The window ends where the job, which cannot be preempted, would have to start; the demand is what goes before it.
+    /// The window ends where the job, which cannot be preempted, would have to start; the demand is the work that
+    /// precedes it.
     Start,
     /// The window ends at the deadline of the job, and a resource supplies no more than this in it, in picoseconds.
     Supply(Ratio<BigUint>),
@@ -89,7 +90,7 @@ pub enum Unsupported {
         /// The steps allowed.
         steps_max: u64,
     },
-    /// The window has grown beyond what fits.
+    /// The window has grown beyond the longest that fits.
     Window {
         /// Index of the task, from 0.
         task: TaskIndex,
@@ -123,7 +124,7 @@ pub enum Unsupported {
     Contradiction(Box<Violation>),
     /// A test that is only sufficient does not accept.
     Inconclusive {
-        /// What the test compares, exact.
+        /// The value that the test compares, exact.
         found: Ratio<BigUint>,
         /// The bound that it would have to keep below, exact.
         most: Ratio<BigUint>,
@@ -194,7 +195,7 @@ impl Default for AnalysisLimits {
     }
 }
 
-/// Counts down what an [`Effort`] allows.
+/// Counts down the steps of an [`Effort`].
 #[derive(Debug)]
 pub struct Steps {
     task: TaskIndex,

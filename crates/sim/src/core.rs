@@ -127,7 +127,7 @@ pub(crate) struct Core {
     pub(crate) turn: u64,
     /// The scheduler looks again at this slot.
     pub(crate) look_at: u64,
-    /// All loads must be finished before the scheduler can do what it wants.
+    /// All loads must be finished before the scheduler can act.
     pub(crate) draining: bool,
     pub(crate) busy_slots: u64,
 }

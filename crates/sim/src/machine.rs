@@ -191,7 +191,7 @@ pub struct Machine<S = ()> {
     executive: Option<Executive>,
     regulation: Option<Box<Regulation>>,
     copies: Vec<Copies>,
-    /// What a copy to each task takes, and the lines of it.
+    /// Time of a copy to each task, and its lines.
     copy_times: Vec<(Picoseconds, u64)>,
     /// Turns given out, for [`Scheduling::RoundRobin`].
     turns: u64,

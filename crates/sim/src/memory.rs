@@ -223,7 +223,7 @@ impl<S: CommandSink> MemorySystem<S> {
         self.earliest.0
     }
 
-    /// Lets the channel that is next work up to a time (excluded), or until something happens that a core must hear of.
+    /// Lets the channel that is next work up to a time (excluded), or until an event that a core must receive.
     ///
     /// The next action of another channel may wake a core, whose request takes `reach` to get here.
     pub(crate) fn advance(&mut self, until: Picoseconds, reach: Picoseconds, tell: &mut Vec<Notice>) {

@@ -24,7 +24,8 @@ pub struct LockWindow {
     pub end: Picoseconds,
 }
 
-/// Locks that repeat with a period, the tasks that set and lift them, and what the channels' engines do meanwhile.
+/// Locks that repeat with a period, the tasks that set and lift them, and the activity of the channels' engines
+/// meanwhile.
 #[derive(Clone, Debug)]
 pub struct SoftRefresh {
     /// After so long all windows come again.
@@ -38,9 +39,9 @@ pub struct SoftRefresh {
     pub unlock: Picoseconds,
     /// The cores that run all lock and unlock tasks, at the same time and before all others. Not empty; ascending.
     pub cores: Vec<usize>,
-    /// Whether the lock task also writes back the dirty lines of the ranks that it locks (of several cores the first that
-    /// runs it all of them, whosever cache they are in), and each other core what it still wrote before it saw the lock.
-    /// Otherwise a task of other ranks can displace them meanwhile, and they meet the refresh.
+    /// Whether the lock task also writes back the dirty lines of the ranks that it locks (of several cores, the first
+    /// that runs it writes back all of them, from any cache), and each other core writes back the lines that it wrote
+    /// before it saw the lock. Otherwise a task of other ranks can displace them meanwhile, and they meet the refresh.
     pub clean: bool,
     /// Of each channel.
     pub timetable: Timetable,

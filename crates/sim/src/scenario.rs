@@ -69,7 +69,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// [`SimError`], with the file, the field, the value and what would be accepted.
+    /// [`SimError`], with the file, the field, the value found and the values accepted.
     pub fn load(path: &Path) -> Result<Scenario, SimError> {
         Scenario::of_system(&SystemFile::load(path)?, path)
     }
@@ -147,7 +147,7 @@ impl Scenario {
         })
     }
 
-    /// What was verified.
+    /// The verified description.
     #[must_use]
     pub fn spec(&self) -> &ScenarioSpec {
         &self.spec

@@ -67,7 +67,7 @@ impl Copying {
         Copying { from, to, line_bytes, at: 0, end: 2 * lines }
     }
 
-    /// What comes next, and of which instance the address is.
+    /// The next reference, and the instance that its address belongs to.
     fn reference(&self) -> (usize, Reference) {
         let addr = GLOBALS + self.at / 2 * self.line_bytes;
         let gap = (self.line_bytes / COPY_WORD_BYTES) as u32 - 1;
@@ -180,7 +180,7 @@ pub(crate) struct Task {
     pub(crate) takes_over: Option<usize>,
     /// It copies, to go on or for the instance that has the next job.
     pub(crate) copying: Option<Copying>,
-    /// The job has copied what it needed: it does not copy for the next as well.
+    /// The job has copied its data: it does not copy for the next as well.
     pub(crate) has_copied: bool,
     pub(crate) barrier: Option<Barrier>,
     /// Whether it ends by itself: the simulation may end when all such tasks have ended.
@@ -288,7 +288,8 @@ impl Task {
         Some(self.buffer[self.at])
     }
 
-    /// What it executes next, and whose memory that is of; `None` when it has to stop here. `own` is its own index.
+    /// Its next reference, and the task whose memory it accesses; `None` when it must stop here. `own` is its own
+    /// index.
     #[inline]
     pub(crate) fn next(&mut self, own: usize) -> Option<(usize, Reference)> {
         if let Some(copying) = &self.copying {

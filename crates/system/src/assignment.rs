@@ -47,7 +47,8 @@ impl Assignment {
         Self::of(&SystemFile::load(path)?, &format!("{path:?}"), path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Reads and checks a text; `name` is what messages call it, and a platform file is relative to the current directory.
+    /// Reads and checks a text; `name` is its name in messages, and a platform file is relative to the current
+    /// directory.
     ///
     /// # Errors
     ///
@@ -240,7 +241,7 @@ pub fn colors_in_common(mine: &Selection, others: &Selection) -> Option<String> 
     }
 }
 
-/// What two selections have in common in a dimension; `None` when neither restricts it.
+/// The intersection of two selections in a dimension; `None` when neither restricts it.
 fn common(a: Option<&IndexSet>, b: Option<&IndexSet>) -> Option<IndexSet> {
     match (a, b) {
         (None, None) => None,

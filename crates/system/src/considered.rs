@@ -49,14 +49,14 @@ impl Verb {
     }
 }
 
-/// What a verb does with a field.
+/// Use of a field by a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// Its answer depends on it.
     Used,
     /// It is about something that the verb does not judge: the answer is the same with any value.
     Apart,
-    /// The verb does not consider it, though it bears on what the verb judges: reports name it.
+    /// The verb does not consider it, although it is relevant to the verb's answer: reports name it.
     LeftOut,
     /// As `LeftOut`; and ignoring it could turn a no into a yes, so the verb refuses the file.
     Decisive,
@@ -127,7 +127,7 @@ pub fn used(file: &SystemFile, verb: Verb) -> Vec<&'static str> {
     given(file, verb, |found| found == Used)
 }
 
-/// Lists the fields of a file that a verb does not consider though they bear on what it judges.
+/// Lists the fields of a file that a verb does not consider although they are relevant to its answer.
 #[must_use]
 pub fn left_out(file: &SystemFile, verb: Verb) -> Vec<&'static str> {
     given(file, verb, |found| matches!(found, LeftOut | Decisive))
@@ -195,7 +195,7 @@ mod tests {
         found.keys().cloned().collect()
     }
 
-    /// What two tasks differ in is used only when it is used for both.
+    /// A field in which two tasks differ counts as used only when it is used for both.
     #[test]
     fn a_simulation_names_what_it_does_not_use_of_one_task() {
         let simulation = |refresh: &str| {

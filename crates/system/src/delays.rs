@@ -1,4 +1,4 @@
-//! What delays a core beside its tasks: refresh by the controller, its own budget, and the requests of other cores.
+//! Delays of a core besides its tasks: refresh by the controller, its own budget, and the requests of other cores.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

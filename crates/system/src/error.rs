@@ -26,7 +26,7 @@ pub enum SystemError {
         file: String,
         /// The line, from 1.
         line: usize,
-        /// What TOML expects there.
+        /// The syntax expected there.
         message: String,
     },
     /// A table has a key that the format does not have.
@@ -66,7 +66,7 @@ pub enum SystemError {
         field: String,
         /// Its value.
         found: String,
-        /// What it accepts.
+        /// The values accepted.
         accepted: String,
     },
     /// A text is not of the form of its field.
@@ -76,7 +76,7 @@ pub enum SystemError {
         place: String,
         /// The field.
         field: String,
-        /// The text, what is wrong in it, and what would be accepted.
+        /// The text, its defect, and the values accepted.
         message: String,
     },
     /// Values are out of range, or contradict each other, by the rules of the crate that uses them.
@@ -93,7 +93,7 @@ pub enum SystemError {
     Platform {
         /// The system file.
         file: String,
-        /// What is wrong with the platform.
+        /// The defect of the platform.
         #[source]
         cause: Box<PlatformError>,
     },
@@ -129,7 +129,7 @@ pub enum SystemError {
         first: String,
         /// A later task.
         second: String,
-        /// What both get, for instance "bank classes 2-3".
+        /// The colors of both, for instance "bank classes 2-3".
         colors: String,
     },
     /// No task has this name.

@@ -17,13 +17,13 @@ use crate::workload::WorkloadEntry;
 /// The version of the format that this crate reads and writes.
 pub const SYSTEM_SCHEMA: u64 = 1;
 
-/// A system: tasks, the machine that they run on, and what delays them.
+/// A system: tasks, their machine, and delays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SystemFile {
     /// Version of the format; default 1, the only one.
     pub schema: Option<Count<SYSTEM_SCHEMA, SYSTEM_SCHEMA>>,
-    /// What the system is, for people.
+    /// Description of the system, for people.
     pub description: Option<String>,
     /// Machine: a name of the catalogue (memtint platform list), or a platform file (a path with a slash or ending in .toml),
     /// relative to this file. Verbs that color memory need it.

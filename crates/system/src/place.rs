@@ -48,7 +48,7 @@ impl Place {
         SystemError::Range { place: self.0.clone(), cause: Box::new(cause) }
     }
 
-    /// Refuses absent fields, all at once: of each its name, whether the file has it, and what it accepts.
+    /// Refuses absent fields, all at once: of each its name, whether the file has it, and the values accepted.
     ///
     /// # Errors
     ///

@@ -25,9 +25,10 @@ impl SystemFile {
         Self::parse(&text, &name)
     }
 
-    /// Reads and checks a text; `name` is what messages call it.
+    /// Reads and checks a text; `name` is its name in messages.
     ///
-    /// Names of tasks are valid and unique. What one verb needs beyond that is checked where the file becomes its input.
+    /// Names of tasks are valid and unique. Further requirements of one verb are checked where the file becomes its
+    /// input.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ fn refused(place: &Place, document: &Value, path: &serde_path_to_error::Path, me
         "u64" => "a whole number from 0 on".to_owned(),
         "an array of length 5" => "a list of 5 whole numbers".to_owned(),
         table if table == "a map" || table.starts_with("struct ") => "a table".to_owned(),
-        // A word was expected: what another text in its place would be answered with.
+        // A word was expected: the same answer as for another text in its place.
         "string only" => words(document, path).unwrap_or_else(|| "a text".to_owned()),
         other => other.replace('`', "\""),
     };
@@ -208,7 +209,7 @@ fn table_schema(path: &serde_path_to_error::Path) -> serde_json::Value {
     })
 }
 
-/// All that a table needs and does not have, each with the first sentence of what it is.
+/// The required fields that a table lacks, each with the first sentence of its description.
 fn missing(table: Option<&Value>, schema: &serde_json::Value) -> Vec<String> {
     let needed = schema["required"].as_array().into_iter().flatten().filter_map(serde_json::Value::as_str);
     let absent = needed.filter(|field| table.is_none_or(|table| table.get(field).is_none()));

@@ -63,18 +63,18 @@ impl Reading {
     }
 }
 
-/// What `memtint system check` prints.
+/// The output of `memtint system check`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct CheckReport {
     schema: u32,
     report: &'static str,
     /// The system file.
     system: String,
-    /// What each verb would make of it.
+    /// Its use by each verb.
     verbs: Vec<VerbReport>,
 }
 
-/// What a verb would make of a system file.
+/// Use of a system file by a verb.
 #[derive(Debug, Serialize, JsonSchema)]
 struct VerbReport {
     verb: &'static str,

@@ -3,7 +3,7 @@
 use memtint_map::{Palette, Role, Selection, SelectionError};
 use memtint_units::{IndexList, IndexSet, ListError};
 
-/// Gives lists of bank classes, set colors and nodes their meaning on a palette: what `all` and `!` stand for.
+/// Resolves lists of bank classes, set colors and nodes on a palette: the meaning of `all` and `!`.
 ///
 /// `None` and `all` do not restrict. Colors that do not exist are left to [`Selection::compile`], which names those that do.
 ///

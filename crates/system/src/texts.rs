@@ -44,7 +44,7 @@ impl TaskEntry {
     }
 }
 
-/// What a text means in a field. Wrong ones stay texts, which the system file refuses.
+/// The value of a text in a field. Invalid ones stay texts, which the system file refuses.
 fn value(field: &str, text: &str) -> Value {
     let string = || Value::String(text.to_owned());
     match field {

@@ -39,7 +39,7 @@ pub enum Complaint {
     CallWithInterruptsOff,
 }
 
-/// What a handler runs in.
+/// The context of a handler.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
     in_hard_irq: bool,
@@ -105,7 +105,7 @@ impl Released {
         Ok(self)
     }
 
-    /// What the kernel has said so far.
+    /// Diagnostics of the kernel so far.
     pub fn complaints(&self) -> &[Complaint] {
         &self.linux.complaints
     }

@@ -34,8 +34,9 @@ impl Inner {
 /// Corrected, it is the smallest whole budget with which the linear supply bound holds each demand ([`smallest_budget`] with
 /// [`Supply::Linear`]). As printed:
 ///
-/// - EDF: `dbf(t) <= lsbf(t)` for *all* `0 < t <= H`, and `lsbf` is negative before `2 (p - e)`, so that `t -> 0` asks for the whole
-///   period; the value is the larger of the period and what the deadlines ask for, and may exceed the period;
+/// - EDF: `dbf(t) <= lsbf(t)` for *all* `0 < t <= H`, and `lsbf` is negative before `2 (p - e)`, so that `t -> 0` asks
+///   for the whole period; the value is the larger of the period and the requirement of the deadlines, and may exceed
+///   the period;
 /// - RM: response times on a whole processor, with `floor`, put into `ltbf(r) <= p_i`: both unsafe.
 ///
 /// Roots are rounded up. Deadlines are the periods in the formulas; other deadlines are a
@@ -131,7 +132,7 @@ fn printed_rate_monotonic(set: &TaskSet, period: u64, effort: Effort) -> Result<
     Ok(budget)
 }
 
-/// What a utilization bound compared.
+/// The comparison of a utilization bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UtilizationBound {
     /// Utilization of the set, exact.

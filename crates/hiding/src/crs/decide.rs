@@ -140,7 +140,8 @@ pub fn server_proofs(system: &System, effort: Effort, events_max: u64) -> Vec<Ve
                 is_copied if is_copied.contains(&true) => {
                     let locked = system.refresh().locked(server.group).0;
                     let found = copies::responses(server, is_copied, locked, &supply, effort);
-                    // What holds with all jobs of an instance holds with some of them; a job that is late need not be one of them.
+                    // A result that holds with all jobs of an instance holds with some of them; a late job need not be
+                    // one of them.
                     let all = |reason| match with_all_jobs(system, (core, index), &supply, effort, events_max) {
                         Ok(bounds) => Ok(bounds),
                         Err(_) => Err(Unproved::Unknown(shifted(reason, before))),

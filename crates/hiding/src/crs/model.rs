@@ -155,7 +155,7 @@ pub struct Server {
     pub period: Picoseconds,
     /// Budget in each period, 1 ps to the period.
     pub budget: Picoseconds,
-    /// What becomes of a budget that is not used.
+    /// Treatment of an unused budget.
     pub kind: Kind,
     /// Its tasks.
     pub tasks: TaskSet,

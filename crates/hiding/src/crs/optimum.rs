@@ -7,12 +7,12 @@
 //! requested admission, and for no other. [`optimize`] is a branch and bound over the former; for the latter, a second
 //! one continues from its result (`proved.rs`). For the former,
 //!
-//! - the supply of the first server does not depend on the second, whose supply in a window is never more than the first can
-//!   leave over: `t` less what the first uses at most (deferrable) or `(1 - e_1 / p_1) t`. A first server is left out when no
-//!   assignment of tasks holds with that, whatever the second server;
-//! - a second server is left out when it cannot complete in some window what the first cannot;
+//! - the supply of the first server does not depend on the second, whose supply in a window is never more than the
+//!   first can leave over: `t` less the most that the first uses (deferrable), or `(1 - e_1 / p_1) t`. A first server
+//!   is left out when no assignment of tasks holds with that, whatever the second server;
+//! - a second server is left out when, in some window, it cannot complete the work that the first cannot;
 //! - the cost of a choice is added up burst by burst, and given up when it cannot be less than the best found;
-//! - tasks are assigned one by one, and a partial assignment is given up when a server cannot hold what it has.
+//! - tasks are assigned one by one, and a partial assignment is given up when a server cannot hold its tasks.
 //!
 //! The first two rules are about supplies: known times may prove more. The search ends at a cost of 0, or when no
 //! choice remains; [`exhaustive`] tries all choices.
@@ -38,7 +38,7 @@ const WINDOWS: usize = 48;
 /// Assignments that are kept for a first server; when there are more, the search is repeated for each second server.
 pub(super) const CANDIDATES: usize = 64;
 
-/// What may be chosen, for two servers on one core.
+/// The space of choices for two servers on one core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Space {
     ranks: u32,
@@ -482,7 +482,7 @@ struct Assigner<'a> {
     steps: Steps,
     /// The assignment asked for.
     given: Option<Candidate>,
-    /// All assignments that hold with the first server and what it leaves over; `None` when there are too many.
+    /// All assignments that fit the first server and the time it leaves over; `None` when there are too many.
     candidates: Option<Vec<Candidate>>,
     /// Order of assignment: by load, largest first (EDF), or by priority.
     order: Vec<usize>,
@@ -501,7 +501,7 @@ struct Assigner<'a> {
     last: Option<Vec<bool>>,
 }
 
-/// An assignment, and what its second server must do.
+/// An assignment, and the requirements on its second server.
 struct Candidate {
     second: Vec<bool>,
     parts: [TaskSet; 2],

@@ -13,11 +13,11 @@
 //! sum is that of the set.
 //!
 //! *Search.* Tasks, largest load first, are put on cores one by one, the least loaded first (worst fit: the first leaf
-//! is what that heuristic finds), no two empty cores being tried. A branch ends when a core has more load than it can
-//! hold, or when the sum of `f` is no less than the best found. A leaf is admitted if each core has an admitted choice.
-//! Before that, some random orders are placed by worst fit, since a search from one corner may not reach another. The
-//! search ends when a bound is reached, when no branch remains, or at its limits; in the last case the result includes
-//! the proven bound.
+//! is the result of that heuristic), and only one empty core is tried. A branch ends when a core has more load than it
+//! can hold, or when the sum of `f` is no less than the best found. A leaf is admitted if each core has an admitted
+//! choice. Before that, some random orders are placed by worst fit, since a search from one corner may not reach
+//! another. The search ends when a bound is reached, when no branch remains, or at its limits; in the last case the
+//! result includes the proven bound.
 
 use crate::crs::model::{Core, System};
 use crate::crs::optimum::{Admission, Choice, Optimum, Space, optimize};
@@ -64,7 +64,7 @@ pub struct CoreShare {
 pub struct Partition {
     /// The cores; all have the same phases of refresh.
     pub cores: Vec<CoreShare>,
-    /// What all cores lose, in parts of the time of one core, exact.
+    /// Loss of all cores, in parts of the time of one core, exact.
     pub unhidden: Part,
     /// No partition on fewer cores is admitted: proved.
     pub cores_min: usize,
@@ -96,10 +96,10 @@ impl Partition {
     }
 }
 
-/// What a search ends with.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Partitioned {
-    /// The best partition found, and what is proved of it.
+    /// The best partition found, with its proven bounds.
     Found(Partition),
     /// Proved: no partition on that number of cores is admitted.
     Impossible,
@@ -162,7 +162,7 @@ fn parts(task: &Task) -> u128 {
     (u128::from(task.wcet().0) << 64) / u128::from(task.period().0)
 }
 
-/// What cores can hold and must lose.
+/// Loads that cores can hold, and their least losses.
 struct Bounds {
     /// The largest load of a core, in parts of 2^64, rounded up.
     most: u128,
@@ -210,7 +210,7 @@ impl Bounds {
                 .iter()
                 .flat_map(|one| self.fronts[phases].iter().map(|two| ((one.0 + two.0).min(load), &one.1 + &two.1)));
             let mut pairs: Vec<(u128, Part)> = pairs.collect();
-            // Those that hold most first, and of these only what loses less than all before.
+            // Those that hold most first, and of these only those that lose less than all before.
             pairs.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
             sums.clear();
             for pair in pairs {
@@ -277,7 +277,7 @@ struct Search<'a> {
     /// Tasks by load, the largest first, and their loads.
     order: Vec<TaskIndex>,
     loads: Vec<u128>,
-    /// What tasks make of a core, by pair of phases.
+    /// The optimum of a core with these tasks, by pair of phases.
     known: HashMap<(usize, Vec<TaskIndex>), Option<Optimum>>,
     nodes_left: u64,
     left: u64,

@@ -48,7 +48,7 @@ pub(super) struct Pattern {
 struct Runs {
     /// Beginnings and ends, in order.
     runs: Vec<(u64, u64)>,
-    /// What is supplied before each run.
+    /// The supply before each run.
     before: Vec<u64>,
     total: u64,
 }
@@ -77,7 +77,7 @@ impl Runs {
     }
 }
 
-/// What refresh lets run, and until when.
+/// The servers that refresh allows to run, and until when.
 struct Gate {
     busy: bool,
     locked: Vec<bool>,
@@ -100,7 +100,7 @@ impl Gate {
         Gate { busy, locked, until }
     }
 
-    /// The same, or what comes then.
+    /// The same gate, or the next one.
     fn after(self, refresh: &Refresh, now: u64) -> Gate {
         if now < self.until { self } else { Gate::at(refresh, now) }
     }
@@ -119,7 +119,7 @@ pub(super) struct Short {
     pub(super) supplied: u64,
 }
 
-/// What an exact test finds.
+/// The result of an exact test.
 pub(super) enum Exact {
     /// Every job is in time; bounds of the responses.
     Fits(Vec<Picoseconds>),
@@ -257,7 +257,7 @@ impl Pattern {
         Pattern { period: cycle, early, late, exact: false }
     }
 
-    /// What is supplied at least in each window of a length.
+    /// The least supply in any window of a length.
     pub(super) fn least(&self, length: u64) -> u64 {
         self.early.runs.iter().map(|run| self.supplied(run.1, length)).min().unwrap_or(0)
     }
@@ -270,7 +270,7 @@ impl Pattern {
         })
     }
 
-    /// What is supplied at least from a time on.
+    /// The least supply from a time on.
     fn supplied(&self, from: u64, length: u64) -> u64 {
         self.late.until(from + length, self.period).saturating_sub(self.early.until(from, self.period))
     }
@@ -280,7 +280,7 @@ impl Pattern {
         self.compare(set, policy, steps).filter(|found| self.exact || matches!(found, Exact::Fits(_)))
     }
 
-    /// Compares what is needed with what it supplies: late is a job then that would be if this were all.
+    /// Compares demand with its supply: a job is late if it would be with no more supply than this.
     pub(super) fn compare(&self, set: &TaskSet, policy: &Policy, steps: &mut Steps) -> Option<Exact> {
         let plain = set.tasks().iter().all(|task| task.blocking().0 == 0 && task.jitter().0 == 0);
         let rate = Ratio::new(BigUint::from(self.late.total), BigUint::from(self.period));
@@ -306,7 +306,7 @@ impl Pattern {
         u64::try_from((most - least) / i128::from(self.period) + 1).unwrap_or(u64::MAX)
     }
 
-    /// Demand is at most `U t + sum U (T - D)`, and supply at least the rate less what it is behind.
+    /// Demand is at most `U t + sum U (T - D)`, and supply at least the rate less its lag.
     fn edf(
         &self,
         set: &TaskSet,

@@ -19,10 +19,11 @@
 //!   `t` in which its group is not locked; there is one when its locks are `t + p` apart. From the lock of the second
 //!   on, it takes from the time between that lock and its own next lock at least as much as from a window that begins
 //!   with a gap of `p - e`.
-//! - Deferrable: it may have its whole budget at any `x`, and take all it can from then on. A pattern, `late(x + t) - early(x)`, leaves no more
-//!   than that to the second: in each period of the second, from its beginning `s` on, the first has a whole budget too; from `s`
-//!   to `x` it takes at least what it then lacks at `x`; and where the second has been supplied its total before `x`, nothing more comes
-//!   until its next period. `x = k p - e` gives [`used`]; `x` at the lock of the second gives `e` at its end and `e` in each period after that.
+//! - Deferrable: it may have its whole budget at any `x`, and take all it can from then on. A pattern,
+//!   `late(x + t) - early(x)`, leaves no more than that to the second: in each period of the second, from its beginning
+//!   `s` on, the first has a whole budget too; from `s` to `x` it takes at least as much as it then lacks at `x`; and
+//!   if the second has been supplied its total before `x`, nothing more comes until its next period. `x = k p - e`
+//!   gives [`used`]; `x` at the lock of the second gives `e` at its end and `e` in each period after that.
 //!
 //! Lock and unlock tasks take from the time of both, which does not increase the time left over.
 //!
@@ -58,7 +59,7 @@ const SHORTEST: usize = 8;
 /// A window, by its index, and the demand that must be supplied in it.
 type Need = (usize, u128);
 
-/// What tasks need, by window.
+/// Demand of tasks, by window.
 struct Needs<'a> {
     set: &'a TaskSet,
     inner: Inner,
@@ -66,7 +67,7 @@ struct Needs<'a> {
     order: Vec<usize>,
     /// Lengths: ending at deadlines (EDF), or the deadlines of the tasks in the order.
     windows: Vec<u64>,
-    /// For each task, what is due of it in each window.
+    /// For each task, its work due in each window.
     due: Vec<Vec<u128>>,
 }
 
@@ -105,7 +106,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// What the tasks of a server need.
+    /// The demand of a server's tasks.
     fn of(&self, second: &[bool], wanted: bool) -> Vec<Need> {
         let own = |&task: &usize| second[task] == wanted;
         let sum = |index: usize| (0..second.len()).filter(own).map(|task| self.due[task][index]).sum();
@@ -150,7 +151,7 @@ impl Assigned {
 
 /// The requirements on a second server.
 struct Wanted {
-    /// `None`: there are too many to keep, and these are what all need at least.
+    /// `None`: there are too many to keep, and `needs` has the least needs of all.
     tasks: Option<Assigned>,
     needs: Vec<Need>,
     /// The supply of the first server holds its tasks.
@@ -178,7 +179,7 @@ fn regular(period: u64, budget: u64, length: u64) -> u64 {
     length / period * budget + budget.min(length % period)
 }
 
-/// What a server supplies at most from some time on, by its own budget.
+/// Upper bound of a server's supply from some time on, by its own budget.
 fn supplied(server: &Plain, at_once: bool, refresh: &Refresh, length: u64) -> u64 {
     // Between two locks lies a whole period, in which the budget is used at once.
     let free = (refresh.retention.0 - refresh.locked(0).0 - refresh.locked(1).0) / 2;
@@ -186,7 +187,7 @@ fn supplied(server: &Plain, at_once: bool, refresh: &Refresh, length: u64) -> u6
     regular(server.period, server.budget, length.saturating_sub(gap))
 }
 
-/// What a first server leaves over at most from some time on.
+/// The most time that a first server leaves over from some time on.
 fn left_over(first: &Plain, refresh: &Refresh, length: u64) -> u64 {
     let (retention, locked) = (refresh.retention.0, [refresh.locked(0).0, refresh.locked(1).0]);
     let [one, two] = [0, 1].map(|group| refresh.groups[group].phase.0);
@@ -217,7 +218,7 @@ struct First<'a> {
     refresh: &'a Refresh,
     supply: &'a ServerSupply,
     patterns: Vec<Pattern>,
-    /// What it supplies, and what it leaves over, in each window at most.
+    /// Upper bounds of its supply and of the time it leaves over, in each window.
     most: [Vec<u64>; 2],
 }
 
@@ -302,7 +303,7 @@ impl<'a> Proving<'a> {
         }
     }
 
-    /// What the second server has to do in each window, because the first cannot.
+    /// The work that the second server must do in each window, because the first cannot.
     fn rest(&self, first: &First<'_>) -> impl Iterator<Item = Need> {
         let total = |index: usize| self.needs.due.iter().map(|due| due[index]).sum::<u128>();
         let rest = move |index: usize| (index, total(index).saturating_sub(first.most[0][index].into()));
@@ -357,7 +358,7 @@ impl<'a> Proving<'a> {
             self.probe(&servers, first.refresh, lock, wanted);
         }
         let supply = supply_of(&servers, &search.refresh, 1);
-        // What supplies admit has been seen, and cost is what takes longest.
+        // Choices admitted by supplies have been considered, and the cost takes longest to compute.
         if wanted.iter().all(|wanted| wanted.short && !self.by_supply(wanted, &supply)) {
             return Ok(());
         }
@@ -506,7 +507,7 @@ impl<'a> Proving<'a> {
 struct Branch<'b, 'a> {
     needs: &'b Needs<'a>,
     steps: &'b mut Steps,
-    /// What each server supplies in each window at most, and its rate at most.
+    /// Upper bounds of each server's supply in each window, and of its rate.
     most: &'b [Vec<u64>; 2],
     rates: [u128; 2],
     taken: [Vec<u128>; 2],

@@ -66,7 +66,7 @@ pub fn algorithm_8(form: Form, index: usize, job: u64, pair: &ServerPair, span: 
     None
 }
 
-/// What Algorithm 7 returns.
+/// The result of Algorithm 7.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Algorithm7 {
     /// As printed: two budgets, without the periods they are for.
@@ -83,13 +83,13 @@ pub enum Algorithm7 {
 /// Runs Algorithm 7 on two given workloads, with all times multiples of the unit of the space: `second` states for each
 /// task whether it is in the second.
 ///
-/// As printed, costs are never reset, a configuration with a late server is compared with what it had cost until then,
-/// and the filters of lines 4, 5 and 7 are the printed bounds; the server periods end with the hyperperiods of the
-/// workloads. The lowest cost is infinite at first, and a call of Algorithm 8 without a value counts 0: the text
-/// specifies neither.
+/// As printed, costs are never reset, a configuration with a late server is compared with its cost so far, and the
+/// filters of lines 4, 5 and 7 are the printed bounds; the server periods end with the hyperperiods of the workloads.
+/// The lowest cost is infinite at first, and a call of Algorithm 8 without a value counts 0: the text specifies
+/// neither.
 ///
-/// Corrected, it is [`exhaustive`] for these workloads: periods to the longest of the space, budgets from what the load of a
-/// workload needs, the servers' supply as the test instead of the bounds, the cost as a part of time so that different
+/// Corrected, it is [`exhaustive`] for these workloads: periods to the longest of the space, budgets from the need of a
+/// workload's load, the servers' supply as the test instead of the bounds, the cost as a part of time so that different
 /// hyperperiods compare, over `lcm(p_1, p_2, tRET)`, and periods and phases returned.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ use num_rational::Ratio;
 /// Rounds of a fixed point before it is given up.
 const ROUNDS_MAX: u32 = 1_000_000;
 
-/// Who takes time of any window: `ceil((t + jitter) / period) budget`.
+/// A consumer of time in any window: `ceil((t + jitter) / period) budget`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Taker {
     jitter: u64,
@@ -42,11 +42,11 @@ impl Taker {
     }
 }
 
-/// A recurring time without the server, and what it costs it.
+/// A recurring time without the server, and its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Blackout {
     length: u64,
-    /// What the server could have used of it at most.
+    /// The most that the server could have used of it.
     loss: u64,
 }
 
@@ -98,7 +98,7 @@ impl ServerSupply {
         self.completion_from(|_| demand, 0, limit)
     }
 
-    /// The least window, from a start on, that is supplied what it demands; demands grow with the window.
+    /// The least window, from a start on, whose supply meets its demand; demands grow with the window.
     pub(super) fn completion_from(&self, demand: impl Fn(u64) -> u128, from: u64, limit: u64) -> Option<u64> {
         let mut reached = from;
         for _ in 0..ROUNDS_MAX {
@@ -183,7 +183,7 @@ impl ServerSupply {
     }
 }
 
-/// A server as numbers only: what supplies depend on.
+/// The numbers of a server that supplies depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain {
     pub(super) group: usize,
@@ -265,7 +265,7 @@ fn add_taker(takers: &mut Vec<Taker>, server: &Plain, refresh: &PlainRefresh) {
     takers.push(Taker { jitter, period: server.period, budget: server.budget });
 }
 
-/// What a server with this budget in each period uses of a window at most.
+/// The most that a server with this budget in each period uses of a window.
 pub(super) fn used(period: u64, budget: u64, length: u64) -> u64 {
     if length <= budget {
         return length;
@@ -377,9 +377,10 @@ pub fn printed_responses(system: &System, core: usize, overhead: &[Picoseconds])
     (0..servers.len()).map(one).collect()
 }
 
-/// Gives the response time of work with a budget and what is above it under auto-refresh (5.3.8): `r = e + sum floor(r / p) e +
-/// floor(r / tREFI) cost` as printed, `ceil` corrected. `higher` are period and budget of each server above; `cost` is
-/// tRFC and the time to open a row again. `None` when there is no fixed point below 2^62 ps.
+/// Gives the response time of work with a budget, below higher servers, under auto-refresh (5.3.8):
+/// `r = e + sum floor(r / p) e + floor(r / tREFI) cost` as printed, `ceil` corrected. `higher` are period and budget of
+/// each server above; `cost` is tRFC and the time to open a row again. `None` when there is no fixed point below 2^62
+/// ps.
 ///
 /// # Panics
 ///

@@ -72,7 +72,7 @@ pub struct Hiding {
     pub hidden: Picoseconds,
 }
 
-/// What runs on all cores, and what is refreshed, from time 0 to the end of a window.
+/// The runs on all cores, and the refreshes, from time 0 to the end of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// End of the window, excluded.
@@ -171,7 +171,7 @@ fn extent(system: &System, events_max: u64) -> (u64, BigUint, bool) {
     }
 }
 
-/// What a group is doing at a time, and until when.
+/// The state of a group at a time, and until when.
 #[derive(Clone, Copy)]
 struct Now {
     locked: bool,

@@ -30,7 +30,7 @@ pub struct TimelineAccepted {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TimelineViolation {
-    /// A run is empty, out of order, after the window, or names what does not exist.
+    /// A run is empty, out of order, after the window, or names an object that does not exist.
     #[error(
         "run {run}: found from {start} to {end} on core {core}; accepted is a run of something that exists, after the one before it, in the window"
     )]

@@ -86,7 +86,7 @@ pub enum Fault {
         /// The job.
         id: JobId,
     },
-    /// A job does not get its WCET, with what its slices and its copy cost.
+    /// A job does not get its WCET plus the cost of its slices and its copy.
     #[error("task {}, job {}: {} found; accepted is {} or more", id.task, id.job, found, needed)]
     Short {
         /// The job.

@@ -1,4 +1,4 @@
-//! Huge, long and short tasks, and what copies cost: sections 4.3.3, 4.3.7 and 4.3.8.
+//! Huge, long and short tasks, and the cost of copies: sections 4.3.3, 4.3.7 and 4.3.8.
 
 use crate::cyclic::frames::RefreshedMemory;
 use memtint_sched::{Form, Task};
@@ -6,7 +6,7 @@ use memtint_units::{ByteSize, Picoseconds};
 use num_bigint::BigUint;
 use num_rational::Ratio;
 
-/// What section 4.3.7 (and 4.3.3 for huge tasks) calls a task; it can be several of these.
+/// The class of a task in section 4.3.7 (and 4.3.3 for huge tasks); a task can be in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// Needs more than `K - 1` ranks, so that no frame leaves all its data alone; one such task can be accounted for by a

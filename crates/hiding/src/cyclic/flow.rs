@@ -58,9 +58,9 @@ pub struct Cut {
     pub jobs: Vec<JobId>,
     /// All frames in which any of them may run, ascending; may be empty.
     pub frames: Vec<u64>,
-    /// What the jobs need together; 2^64 - 1 ps where it is more than that.
+    /// Total demand of the jobs; 2^64 - 1 ps if it is more than that.
     pub demand: Picoseconds,
-    /// What the frames have together; less.
+    /// Total time of the frames; less than the demand.
     pub supply: Picoseconds,
 }
 
@@ -141,7 +141,7 @@ fn assert_placed<'a>(problem: &Problem, demands: &[u64], used: impl Iterator<Ite
     assert!(taken.iter().all(|&taken| taken <= problem.frames.size.0.into()), "a frame is given away twice");
 }
 
-/// What the source still reaches in the residual network.
+/// The nodes that the source still reaches in the residual network.
 fn cut(
     problem: &Problem,
     graph: &DiGraph<(), u128>,

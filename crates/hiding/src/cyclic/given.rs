@@ -62,7 +62,8 @@ pub fn place_given(
     Ok(Err(cuts))
 }
 
-/// What the instances of a job's task let it avoid: of those, the ones that take no more frames of its window than another.
+/// The choices of colors that the instances of a job's task let it avoid, without those that forbid more frames of its
+/// window than another.
 fn least(problem: &Problem, job: &Window, own: &[ColorSet], avoid: ColorSet) -> Vec<ColorSet> {
     let met = (job.from..job.to).fold(0, |met, frame| met | 1u64 << problem.color_of(frame));
     let taken = |one: &ColorSet| (one.0 | avoid.0) & met;

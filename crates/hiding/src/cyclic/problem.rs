@@ -58,7 +58,7 @@ impl fmt::Display for ColorSet {
     }
 }
 
-/// What a task needs of memory.
+/// Memory needs of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
     /// Ranks that hold its data, at least 1 (`rankReq` of 4.3.7); 0 in [`Problem::textbook`] only.
@@ -113,7 +113,7 @@ pub enum Unanswered {
     Precondition {
         /// Index of the task, from 0.
         task: TaskIndex,
-        /// What the method asks for.
+        /// The method's requirement.
         needs: &'static str,
     },
     /// The search ended at its limit of nodes.
@@ -138,7 +138,7 @@ pub enum Unanswered {
         /// The job.
         id: JobId,
     },
-    /// The checker refuses what the search found: a defect of one of them.
+    /// The checker refuses the result of the search: a defect of one of them.
     Contradiction(Box<Fault>),
 }
 

@@ -29,7 +29,7 @@ impl Default for Limits {
 pub struct Solution {
     /// The executive.
     pub executive: Executive,
-    /// What the independent checker saw in it.
+    /// The independent checker's findings in it.
     pub checked: Checked,
     /// No schedule has fewer copy tasks than this; proved, by refuting each way to have fewer. Equal to the executive's
     /// [`copies`](Executive::copies) unless a search ended at its limit.
@@ -560,7 +560,7 @@ impl<'a> Search<'a> {
 
 /// All ways to give the instances of a task colors; `None` when there are too many.
 ///
-/// Instances are not told apart. With private colors they have none in common.
+/// Instances are not distinguished. With private colors they have none in common.
 fn tuples(problem: &Problem, task: usize, instances: usize) -> Option<Vec<Tuple>> {
     let sets = sets(problem.colors(), problem.colors_needed(TaskIndex(task)))?;
     let mut tuples: Vec<Vec<usize>> = vec![Vec::new()];

@@ -23,7 +23,7 @@ pub(crate) struct Found {
     /// The slices, extra ones only, the placement and the colors; `None` when nothing below the given bound exists or
     /// was found.
     pub(crate) best: Option<(u64, Placement, Vec<Tuple>)>,
-    /// No schedule has fewer extra slices, in what was searched.
+    /// No schedule in the searched part has fewer extra slices.
     pub(crate) least: u64,
     /// Whether the search is complete.
     pub(crate) complete: bool,
@@ -33,12 +33,13 @@ pub(crate) struct Found {
 
 /// The most states of the bound without colors.
 const RELAXED_MAX: usize = 200_000;
-/// Steps that finding what can run in one frame may take.
+/// The most steps to find the possible work of one frame.
 const FILL_MAX: u64 = 1 << 18;
-/// Steps that finding what can run in all states of the bound without colors may take: few states of fine quanta have many ways on.
+/// The most steps to find the possible work of all states of the bound without colors: few states of fine quanta have
+/// many successors.
 const RELAXED_STEPS_MAX: u64 = 1 << 23;
-/// Steps that finding what can run may take for each node that a search may make, beside one frame. Most ways on lead to nodes that
-/// there are already, so that the number of nodes is no limit to the time.
+/// The most steps to find possible work for each node of a search, in addition to one frame. Most successors are
+/// existing nodes, so that the number of nodes does not limit the time.
 const STEPS_PER_NODE: u64 = 64;
 /// The most ways to share jobs across the origin.
 const ROOTS_MAX: u64 = 1 << 12;
@@ -311,7 +312,7 @@ impl<'a> Slicer<'a> {
         if frame < span.from { span.to - self.frames } else { span.to.min(self.frames) }
     }
 
-    /// What can run in a state's frame; `None` when that is too much, or more than the steps that are left.
+    /// The possible work of a state's frame; `None` when it is too much, or takes more than the remaining steps.
     fn branches(&self, state: &State, steps: &mut u64) -> Option<Vec<Branch>> {
         let color = self.problem.color_of((state.frame + self.origin) % self.frames);
         let may = |task: usize| {

@@ -247,7 +247,7 @@ impl<S: CommandSink> Machine<S> {
             .or_else(|| order.iter().copied().find(unlocked))
             .unwrap_or(latest);
         let copies = &mut self.copies[group];
-        // Both instances hold what the first job begins with.
+        // Both instances hold the initial data of the first job.
         let is_first = copies.decided.replace((job, chosen)).is_none();
         copies.latest = chosen;
         if chosen != latest && !is_first {
@@ -465,7 +465,7 @@ impl<S: CommandSink> Machine<S> {
             if Some(task) == current || in_turn {
                 return Some(task);
             }
-            // It is more urgent than what runs here. If another core runs something less urgent still, that one gives way.
+            // It is more urgent than the task here. If another core runs an even less urgent task, that one yields.
             match current.and_then(|current| self.least_urgent(task, Some(at), self.urgency(current))) {
                 Some(other) => self.call(other, self.cores[at].time_of(self.cores[at].slot)),
                 None => return Some(task),

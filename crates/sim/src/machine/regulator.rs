@@ -56,7 +56,7 @@ pub struct RegulationConfig {
     pub counters: Vec<CounterConfig>,
     /// The palette of the bank classes.
     pub palette: Palette,
-    /// Keep what each subject used in each period.
+    /// Whether to record the use of each subject in each period.
     pub history: bool,
 }
 

@@ -152,7 +152,7 @@ pub(super) struct Choice {
 }
 
 impl<S: CommandSink> Machine<S> {
-    /// Consumes and sets the budgets of a core's servers up to now, with what it has been running.
+    /// Consumes and sets the budgets of a core's servers up to now, according to its activity.
     pub(super) fn account_servers(&mut self, at: usize) {
         let core = &self.cores[at];
         if core.servers.is_empty() {
@@ -217,7 +217,7 @@ impl<S: CommandSink> Machine<S> {
         })
     }
 
-    /// When budgets next change what a core may run.
+    /// When a change of budgets next affects the choice of a core.
     pub(super) fn next_change_of_budgets(&self, at: usize) -> Option<Picoseconds> {
         let core = &self.cores[at];
         core.servers.iter().filter_map(|&server| self.servers[server].next_change(core.serving == Some(server))).min()

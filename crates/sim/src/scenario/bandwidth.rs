@@ -26,7 +26,7 @@ pub(crate) struct Regulators {
     pub(crate) guaranteed_mb_per_s: f64,
 }
 
-/// What is counted together.
+/// Events that are counted together.
 struct Tally {
     name: &'static str,
     read_events: u32,
@@ -374,7 +374,7 @@ impl Scenario {
             if own_task {
                 group.tasks = vec![Text::new(task.name.clone())];
             }
-            // A weight is a share of what all groups have.
+            // A weight is a share of the total of all groups.
             if group.weight.take().is_some() {
                 group.budget = Some(ByteSize(u64::from(budget.reservation.budget) * tally.event_bytes));
             }

@@ -29,7 +29,7 @@ use memtint_workload::{
 type MakeFrames = fn(&Palette, &[u32]) -> Result<Arc<FrameMemory>, FrameError>;
 
 impl Scenario {
-    /// The machine's channels, for those who watch their commands.
+    /// The machine's channels, for observers of their commands.
     ///
     /// # Errors
     ///

@@ -146,7 +146,7 @@ pub enum PageName {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NumaSection {
-    /// One way to another node, beyond what a local access takes; default 50 ns.
+    /// One way to another node, on top of a local access; default 50 ns.
     pub hop: Option<Time>,
     /// Hops from each node (a list) to each; default: one to every other. A node is none away from itself.
     #[serde(default)]

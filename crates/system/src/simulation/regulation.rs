@@ -19,14 +19,16 @@ use crate::quantity::Time;
 /// mb_per_s = 600
 /// ```
 ///
-/// The sum of budget, quantum and skid of all cores and tasks that are regulated must not exceed what is guaranteed.
+/// The sum of budget, quantum and skid of all cores and tasks that are regulated must not exceed the guaranteed
+/// bandwidth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BandwidthSection {
     /// Between two budgets; default: that of the budgets that have one, else 1 ms.
     pub period: Option<Time>,
-    /// What the memory serves in the worst case, r_min, in megabytes a second; with `classes`, what each class of banks does.
-    /// Default: that of one bank by the devices' timing, refresh included (`memtint guard rmin`); needed with `classes`.
+    /// Worst-case bandwidth of the memory, r_min, in megabytes a second; with `classes`, that of each class of banks.
+    /// Default: that of one bank by the devices' timing, refresh included (`memtint guard rmin`); needed with
+    /// `classes`.
     #[serde(default)]
     pub guaranteed_mb_per_s: Option<u32>,
     /// What is counted; default `lines`.
@@ -59,10 +61,10 @@ pub struct BandwidthSection {
     /// From the event that consumes a grant to the interrupt; default 0.
     #[serde(default)]
     pub skid: Time,
-    /// What an interrupt takes of its core; default 0.
+    /// Time of an interrupt on its core; default 0.
     #[serde(default)]
     pub overhead: Time,
-    /// Keep what each core or task used in each period, for the results; default no.
+    /// Whether results include the use of each core or task in each period; default no.
     #[serde(default)]
     pub history: bool,
 }
@@ -102,7 +104,7 @@ pub enum Counted {
     /// Lines read from memory (LLC misses), prefetches included, and lines written back.
     #[default]
     Lines,
-    /// Lines read from memory. Lines written back come in addition, and what is guaranteed does not hold with them.
+    /// Lines read from memory. Lines written back come in addition, and the guarantee does not hold with them.
     Misses,
     /// Lines written back. Lines read come in addition.
     WriteBacks,

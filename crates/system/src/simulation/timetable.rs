@@ -26,11 +26,11 @@ pub struct TimetableSection {
     /// How much later in its window a burst may begin, at random; default 0.
     #[serde(default)]
     pub jitter: Time,
-    /// What a lock task takes of each of its cores, at least: time for requests to end and dirty lines to be written back. The burst
-    /// begins when it has passed. Default 20 us.
+    /// Least time of a lock task on each of its cores, in which requests end and dirty lines are written back. The
+    /// burst begins when it has passed. Default 20 us.
     #[serde(default = "lock")]
     pub lock: Time,
-    /// What an unlock task takes of each of its cores; default 1 us.
+    /// Time of an unlock task on each of its cores; default 1 us.
     #[serde(default = "microsecond")]
     pub unlock: Time,
     /// The cores that run lock and unlock tasks, each of them all, at the same time; default `0`. Others see a lock when they
