@@ -398,7 +398,7 @@ impl<S: CommandSink> Machine<S> {
                     let core = &mut self.cores[usize::from(ticket.core)];
                     let blocked_at = core.slot;
                     let register = core.arrive(ticket.register, at);
-                    // A core in order has stood still for it: so long it had its task, too.
+                    // An in-order core has stalled for it: this time counts as time of its task, too.
                     let waited = core.slot - blocked_at;
                     if let Some(task) = core.task {
                         core.busy_slots += waited;

@@ -5,7 +5,7 @@ use memtint_units::{PAGE_SHIFT, Pfn, PhysAddr};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Entries of the lookaside table that spares the hash map most questions.
+/// Entries of the lookaside table that saves most lookups in the hash map.
 const LOOKASIDE: usize = 1024;
 /// Order of a huge page: 2 MiB.
 pub(crate) const HUGE_ORDER: u32 = 9;

@@ -28,7 +28,7 @@ pub struct LockWindow {
 /// meanwhile.
 #[derive(Clone, Debug)]
 pub struct SoftRefresh {
-    /// After so long all windows come again.
+    /// Time after which all windows repeat.
     pub period: Picoseconds,
     /// The windows of a period, by their start; they end within it.
     pub windows: Vec<LockWindow>,
@@ -122,7 +122,8 @@ impl SoftRefresh {
         Some(RefreshTask { at, locks: true, ranks: window.ranks })
     }
 
-    /// The first task after a time that `wanted` likes; of those at the same time the unlocks, then in the order of windows.
+    /// The first task after a time that `wanted` accepts; at the same time unlocks come first, then the order of
+    /// windows.
     fn next(&self, after: Picoseconds, wanted: impl Fn(&RefreshTask) -> bool) -> RefreshTask {
         let round = after.0 / self.period.0;
         let never = RefreshTask { at: Picoseconds(u64::MAX), locks: false, ranks: 0 };

@@ -95,7 +95,7 @@ impl Scenario {
         Scenario::on(spec, platform, &standard, origin, base)
     }
 
-    /// Verifies a scenario on a platform and with a standard that are at hand already; their names in it are not looked at.
+    /// Verifies a scenario with a given platform and standard; their names in it are ignored.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ type Part = Ratio<BigUint>;
 pub struct PartitionLimits {
     /// The most cores.
     pub cores_max: usize,
-    /// The most partial assignments looked at, for each number of cores.
+    /// The most partial assignments tried, for each number of cores.
     pub nodes_max: u64,
     /// The most sets of tasks that are optimized as one core, for each number of cores.
     pub optimized_max: u64,

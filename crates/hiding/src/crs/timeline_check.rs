@@ -104,7 +104,7 @@ pub enum TimelineViolation {
         /// The job.
         job: u64,
     },
-    /// A job goes on with data that cannot have been copied, because its group was locked while the job before ran.
+    /// A job uses data that cannot have been copied, because its group was locked while the previous job ran.
     #[error(
         "run {run}: job {job} of task {task} of server {server} needs data that could not be copied: its group was locked at {at}"
     )]

@@ -82,7 +82,7 @@ pub enum Sharing {
     /// No two instances have a color in common: a private memory space for each (4.3.1).
     #[default]
     Private,
-    /// They may. Whether everything fits into memory then is not looked at.
+    /// They may. It is not checked whether everything then fits into memory.
     Shared,
 }
 

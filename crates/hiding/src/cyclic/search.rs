@@ -10,8 +10,8 @@ use memtint_sched::{TaskIndex, TaskSet};
 /// How far a search may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Flows computed, and nodes made in each search for fewest slices, for each way to give out copy tasks. Such a search also ends
-    /// when it has looked at 64 times as many ways to go on, and those of one frame.
+    /// Flows computed, and nodes made in each search for fewest slices, for each way to give out copy tasks. Such a
+    /// search also ends when it has tried 64 times as many successors, and those of one frame.
     pub nodes_max: u64,
     /// Copy tasks that may be made, all together.
     pub copies_max: u32,

@@ -471,7 +471,7 @@ impl<'a> Slicer<'a> {
         Some(rest)
     }
 
-    /// Ways on that look at no color, with the slices that each takes; `None` when there are too many.
+    /// Successors without regard to colors, with the slices of each; `None` when there are too many.
     fn uncolored(&self, state: &State, steps: &mut u64) -> Option<impl Iterator<Item = (State, u64)>> {
         let way = move |branch: Branch| {
             let mut next = state.clone();

@@ -228,7 +228,7 @@ impl ThenAvoid {
     }
 }
 
-/// Places jobs by maximum flow and looks for colors afterwards, as section 4.3.2 has it ("scans all frames within L and
+/// Places jobs by maximum flow and looks for colors afterwards, as in section 4.3.2 ("scans all frames within L and
 /// enumerates on a per-task basis the available colors"): greedy, as printed, and no proof that copies are needed.
 ///
 /// # Errors

@@ -1,10 +1,10 @@
 //! Which task runs on which core: releases, jobs, barriers, preemption, migration.
 //!
-//! A core decides when it looks: when its task stops, at releases of tasks that may run on it, at the end of a quantum, and
-//! when another core calls it. Tasks that are pinned are scheduled core by core (partitioned); tasks that may run on several
-//! cores go to one that is idle, or, by priority or deadline, to the one of theirs whose task is least urgent (global). The
-//! cores' clocks differ by less than it takes to reach memory, and so may the order in which they notice. On a core with
-//! [servers](super::server) their tasks come first, as long as one of them has budget; those without server run in the
+//! A core makes a decision when its task stops, at releases of tasks that may run on it, at the end of a quantum, and
+//! when another core notifies it. Pinned tasks are scheduled core by core (partitioned). A task that may run on several
+//! cores goes to an idle one or, by priority or deadline, to the one with the least urgent task (global). The cores'
+//! clocks, and thus the order of their decisions, differ by less than the time to reach memory. On a core with
+//! [servers](super::server) tasks of servers come first while one of these has budget; tasks without server run in the
 //! background.
 
 use super::server::Choice;
@@ -108,7 +108,7 @@ impl<S: CommandSink> Machine<S> {
             let begin = self.cores[at].slot;
             for task in all {
                 let before = self.cores[at].slot;
-                // Lines are written back within the time that the lock task has, if that is enough.
+                // Lines are written back within the time of the lock task, if that is enough.
                 let done = self.cores[at].slot + self.cores[at].slot_of(if task.locks { lock } else { unlock });
                 if task.locks {
                     self.locks.locks += 1;
@@ -132,7 +132,7 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Cores that run no lock task may have written to the ranks until they see the lock: they write that back.
+    /// Cores that run no lock task may have written to the ranks until they see the lock: they write these lines back.
     fn clean_what_was_written_since(&mut self, at: usize) {
         let Some(soft) = self.soft_refresh.as_ref().filter(|soft| soft.clean && !soft.cores.contains(&at)) else {
             return;
@@ -197,7 +197,7 @@ impl<S: CommandSink> Machine<S> {
         task.ranks | other.map_or(0, |other| self.tasks[other].ranks)
     }
 
-    /// An idle core that has tasks which only locks keep from running counts its time.
+    /// Counts the idle time of a core with tasks that only locks keep from running.
     fn begin_stall(&mut self, at: usize) {
         if self.soft_refresh.is_none() || self.cores[at].task.is_some() || self.cores[at].serving.is_some() {
             return;
@@ -220,9 +220,10 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Whose a job of a task with several instances is: under a table, of the one whose slot comes first. Otherwise of the one
-    /// that had the job before, if it can have this one without meeting a lock up to its deadline; or the first other that
-    /// can; or else one that is not locked now. `complete` is the one that has just completed the job before.
+    /// The instance that executes a job of a task with several instances: under a table, the one whose slot comes
+    /// first. Otherwise the instance of the previous job, if no lock meets it up to the deadline; else the first other
+    /// without such a lock; else one that is not locked now. `complete` is the instance that has just completed the
+    /// previous job.
     fn instance(&mut self, group: usize, job: u64, released: Picoseconds, complete: Option<usize>) -> usize {
         let copies = &self.copies[group];
         if let Some((_, instance)) = copies.decided.filter(|&(decided, _)| decided == job) {
@@ -257,8 +258,9 @@ impl<S: CommandSink> Machine<S> {
         chosen
     }
 
-    /// Begins to copy data for the instance that has the next job, as a part of the job that is otherwise complete, if that one has
-    /// not come yet and neither is locked meanwhile; if one is, the other copies before it goes on.
+    /// Begins to copy data for the instance of the next job, as a part of the otherwise complete job, if the next job
+    /// has not arrived yet and neither instance is locked meanwhile. Otherwise the other instance copies before its job
+    /// begins.
     fn hands_over(&mut self, index: usize, now: Picoseconds) -> bool {
         let task = &self.tasks[index];
         let (Some(group), Some(release)) = (task.copies, task.release) else { return false };
@@ -325,7 +327,7 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Lets the tasks of a group go on when all of them have arrived.
+    /// Releases the tasks of a group from a barrier when all of them have arrived.
     fn try_barrier(&mut self, group: u32) {
         let of_group = |task: usize| self.tasks[task].barrier.is_some_and(|barrier| barrier.group == group);
         let members: Vec<usize> = (0..self.tasks.len()).filter(|&task| of_group(task)).collect();
@@ -350,7 +352,7 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Gives up the jobs whose time is over, and releases those whose time has come, of tasks that may run on a core.
+    /// Gives up late jobs and releases due ones, of tasks that may run on a core.
     fn release_what_is_due(&mut self, at: usize) {
         let core = &self.cores[at];
         let now = core.time_of(core.slot);
@@ -398,7 +400,7 @@ impl<S: CommandSink> Machine<S> {
         self.cores[at].task.filter(|&task| self.may_run(task, at))
     }
 
-    /// Whether a task has something to do, and neither a lock nor a budget of bandwidth keeps it from that.
+    /// Whether a task has work that neither a lock nor a bandwidth budget prevents.
     fn may_run(&self, index: usize, at: usize) -> bool {
         self.tasks[index].state == State::Ready && !self.is_locked_out(index, at) && !self.is_throttled(index)
     }
@@ -424,7 +426,7 @@ impl<S: CommandSink> Machine<S> {
         Choice { task: self.choice_without_server(at), server: None }
     }
 
-    /// Of the tasks without server the one that a core should run now.
+    /// The choice of a core among the tasks without server.
     fn choice_without_server(&mut self, at: usize) -> Option<usize> {
         let current = self.current(at).filter(|&task| self.tasks[task].server.is_none());
         let begun = self.cores[at].begun;
@@ -439,7 +441,7 @@ impl<S: CommandSink> Machine<S> {
             if self.cores[at].slot < self.cores[at].quantum_end {
                 return current;
             }
-            // To the end of the queue; once, though the answer may be asked for again after its loads.
+            // To the end of the queue; only once, although the decision may be repeated after its loads.
             if self.tasks[task].turn <= self.cores[at].turn {
                 self.turns += 1;
                 self.tasks[task].turn = self.turns;
@@ -474,8 +476,8 @@ impl<S: CommandSink> Machine<S> {
         None
     }
 
-    /// Of a task's cores the one that is idle, or whose task is the least urgent and less so than this; none that a server has or
-    /// that is throttled.
+    /// The idle core among a task's cores, or the one whose task is the least urgent and less urgent than this; without
+    /// cores that a server has or that are throttled.
     fn least_urgent(&self, task: usize, but: Option<usize>, than: Urgency) -> Option<usize> {
         let idle = (u64::MAX, usize::MAX);
         let others = self.tasks[task].cores.iter().copied().filter(|&core| Some(core) != but);
@@ -532,7 +534,7 @@ impl<S: CommandSink> Machine<S> {
         task.table.run_on(at as u32);
     }
 
-    /// When a core has to decide again; an idle one sleeps until then.
+    /// Sets when a core must decide again; an idle one sleeps until then.
     fn look_again(&mut self, at: usize) {
         let core = &mut self.cores[at];
         core.begun = core.task.map(|task| (task, self.tasks[task].job));
@@ -576,7 +578,7 @@ impl<S: CommandSink> Machine<S> {
     fn next_change_of_locks(&self, at: usize) -> Option<Picoseconds> {
         self.soft_refresh.as_ref()?;
         let core = &self.cores[at];
-        // One that falls into the time of a switch to another task is due already, and looked at at once.
+        // A change during a context switch is due already, and handled at once.
         let change = core.locks_change;
         // The end of time is in no slot.
         Some(change.min(self.refresh_task_at[at])).filter(|&change| change < END_OF_TIME)
@@ -593,7 +595,7 @@ impl<S: CommandSink> Machine<S> {
         }
     }
 
-    /// Calls the cores that should run a task which none has taken: those that wait, and those that lost their core here.
+    /// Notifies the cores that should run a task without a core: a waiting task, or one that lost its core here.
     fn call_others(&mut self, at: usize) {
         if !self.migratory {
             return;

@@ -24,7 +24,7 @@ pub struct Slot {
 /// Slots that repeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// After so long all slots come again; 1 ps or more.
+    /// Time after which all slots repeat; 1 ps or more.
     pub cycle: Picoseconds,
     /// By core and start; those of a core do not overlap.
     pub slots: Vec<Slot>,
