@@ -122,7 +122,7 @@ struct Core {
     /// Budget of this period after donation (`cur_budget`).
     current: u64,
     /// Donated at the start of the period and not yet reclaimed by any core; used when [`Defect::RaidedDonor`] is
-    /// mended.
+    /// fixed.
     lent: u64,
     /// Events counted since the period began.
     used: u64,
