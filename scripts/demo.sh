@@ -196,7 +196,7 @@ done
 # Colors isolate rows and sets of a machine. How much that buys depends on the machine; here it is a simulated one, whose bank
 # functions and cache are published.
 simulated=skl-e3-1220v5-4x4g
-say "== recorded: 60 million instructions of each (memtint trace record)"
+say "== recorded: 60 million instructions from the middle of each (memtint trace record)"
 record() { # task, instructions to skip, command
     local status=0
     "$memtint" --quiet trace record -o "$out/$1.trace" --skip "$2" --sample 60M -- "${@:3}" >/dev/null 2>"$work/$1.recorded" || status=$?
@@ -206,9 +206,8 @@ record() { # task, instructions to skip, command
         exit 2
     fi
 }
-head -n 200000 "$work/lines" >"$work/fewer"
 record lookup 100M mawk -v lookups=200000 -f "$work/lookup.awk"
-LC_ALL=C record sort 60M sort --parallel=2 --buffer-size=400M "$work/fewer"
+LC_ALL=C record sort 300M sort --parallel=2 --buffer-size=400M "$work/lines"
 
 cat >"$out/simulation.toml" <<SYSTEM
 schema = 1
