@@ -9,7 +9,7 @@ live := live
 
 PREFIX ?= /usr/local
 
-.PHONY: build install test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny miri demo bench prove docs pictures setup help
+.PHONY: build install test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny crates miri demo bench prove docs pictures setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -57,6 +57,12 @@ oldest: oldest-rust ## compile with the oldest Rust that is supported, which rus
 deny: ## licenses, sources and known defects of all packages (cargo-deny is compiled if it is missing; advisories are fetched from the net)
 	command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
 	$(CARGO) deny check
+
+# Crates that stand alone, and their dependencies.
+published := units input embed map dram sched guard
+
+crates: ## package the crates that are published, and compile each from its package alone
+	$(CARGO) package --allow-dirty $(published:%=--package memtint-%)
 
 # Crates with arithmetic on addresses, frames and budgets. Runtime, regulator, detection and stopwatch make system calls that the interpreter
 # does not know; of the others the tests would take days in it, and so would one that reads a table of 200,000 entries; and it

@@ -1,5 +1,5 @@
-//! Embeds the platform files of `/platforms`.
+//! Embeds the platform files of `/platforms`, to which the link beside this file leads: a package has its files inside.
 
 fn main() {
-    memtint_embed::folder("../../platforms", "catalogue.rs");
+    memtint_embed::folder("platforms", "catalogue.rs");
 }

@@ -32,11 +32,11 @@ pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<memtint_analysis::Analysi
     priority (1 is the highest; for fp) and lines (cache lines that a job moves) are optional. Times carry a unit: \"20 ms\", \"7.8 us\". \
     Phases that differ count where the tasks fail with any phases: arrivals are periodic then. [refresh], [regulator], and one of \
     [banks], [shared_banks] and [parallel_banks] delay the core beside its tasks. With --core, requests of other cores are those of their \
-    tasks (period, wcet, lines) where [banks] or [shared_banks] list no core; a yes then holds if the analysis of every core says yes.\n\
+    tasks (period, wcet, lines) where [banks] or [shared_banks] list no core; a yes then holds if the analysis of every core gives yes.\n\
     \n\
     cyclic, colored-refresh and crs take [memory]. The other schedulers derive [refresh] from [memory] where the file has no \
     [refresh]: mode auto, all ranks together. The analysis searches for frames that [cyclic] does not give, the longest first, and for two \
-    servers where the file has none, as memtint refresh plan --scheme crs does. As printed, no form answers: it is there for comparison.\n\
+    servers where the file has none, as memtint refresh plan --scheme crs does. The printed form is for comparison only and gives no answer.\n\
     \n\
     Example: memtint analyze flight.toml --scheduler edf --svg schedule.svg --from 20ms --to 40ms"
 )]
@@ -50,13 +50,13 @@ pub(crate) struct AnalyzeArguments {
     /// Core to analyze, where the file's tasks have several.
     #[arg(long, value_name = "CPU")]
     core: Option<u32>,
-    /// Leave something out that could make a yes a no; the report says so.
+    /// Leave out a delay that could make a yes a no; the report states so.
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',')]
     ignore: Vec<Ignorable>,
     /// Do not preempt jobs that have begun.
     #[arg(long)]
     nonpreemptive: bool,
-    /// File for a picture of the witness: who runs when.
+    /// File for a picture of the witness, a schedule.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub(crate) struct AnalyzeArguments {
     /// Include every run of the witness in the JSON report.
     #[arg(long)]
     witness: bool,
-    /// Maximum number of jobs (servers: events) in the printed witness. A longer schedule is cut, and the report says so; the
+    /// Maximum number of jobs (servers: events) in the printed witness. A longer schedule is cut, which the report states; the
     /// verdict does not depend on it.
     #[arg(long, value_name = "N", default_value_t = WITNESS_JOBS_MAX, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     jobs: u64,
@@ -108,7 +108,7 @@ enum Scheduler {
     Cyclic,
     /// A cyclic executive around the refresh of colors (a table memory is needed).
     ColoredRefresh,
-    /// Colored Refresh Servers; where the file has none, they are looked for (a table memory is needed).
+    /// Colored Refresh Servers; where the file has none, memtint searches for them (a table memory is needed).
     Crs,
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn main(arguments: &AnalyzeArguments, format: Format) -> Ending {
     let derived = derived_refresh(&file, scheduler)?;
     fitting(arguments)?;
     arguments.span.check()?;
-    let searching = Progress::of_steps("searching");
+    let searching = Progress::of_search();
     let mut report = answer(&Question {
         given: &given,
         nonpreemptive: arguments.nonpreemptive,
@@ -202,7 +202,7 @@ pub(crate) fn judge_plan(
     span: SpanArguments,
     witness: bool,
 ) -> Result<Judged, Failure> {
-    let searching = Progress::of_steps("searching");
+    let searching = Progress::of_search();
     let at = |what| searching.step(what);
     let report = memtint_analysis::answer(&Question { limits, at: &at, ..Question::new(file, scheduler) })?;
     drop(searching);

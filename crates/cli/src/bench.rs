@@ -54,7 +54,7 @@ enum BenchVerb {
     Guard(guard::GuardArguments),
     /// Count the accesses that it takes to find a mapping, beside DRAMA and DRAMDig.
     Probe(probe::ProbeArguments),
-    /// Touches memory and says how long it took: what `run` measures.
+    /// Touches memory and prints the time: the load that `run` measures.
     #[command(hide = true)]
     Touch(touch::TouchArguments),
     /// Touches memory and frees it in random order: what `run` does between runs.
@@ -199,7 +199,7 @@ fn first_classes(count: u32, of: u32) -> Result<IndexSet, Failure> {
     IndexSet::from_indices(0..count, of).map_err(|error| Failure::Sentence(format!("bench run: {error}")))
 }
 
-/// The options as they were given; what comes from the environment reaches `memtint run` the same way.
+/// The options as they were given; the environment reaches `memtint run` the same way.
 fn colors_of(arguments: &ChoiceArguments) -> Vec<OsString> {
     let mut options = platform_of(arguments);
     let mut option = |name: &str, value: Option<OsString>| {

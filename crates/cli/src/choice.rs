@@ -8,11 +8,12 @@ use memtint_system::{AssignedTask, Assignment, SystemFile, Text, select};
 use memtint_units::IndexList;
 
 use crate::output::{Failure, detail, warn};
+use crate::relative;
 
 /// The platform file of a machine that has one.
 const INSTALLED: &str = "/etc/memtint/platform.toml";
 
-/// The platform where no option names one: what the environment names, or else what is installed.
+/// The platform where no option names one: that of the environment, or else the installed one.
 pub(crate) fn default_platform() -> Option<String> {
     let environment = || std::env::var("MEMTINT_PLATFORM").ok().filter(|spec| !spec.is_empty());
     let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
@@ -35,8 +36,8 @@ pub(crate) struct ChoiceArguments {
     /// Set colors of the last-level cache, in the same syntax; default: any.
     #[arg(long, value_name = "COLORS")]
     pub(crate) sets: Option<IndexList>,
-    /// NUMA nodes, in the same syntax; default: any.
-    #[arg(long, value_name = "NODES")]
+    /// NUMA nodes, in the same syntax; +0-1 are the first two that the caller may use. Default: any.
+    #[arg(long, value_name = "NODES", value_parser = relative::nodes)]
     pub(crate) node: Option<IndexList>,
     /// Block that is colored as a unit, from 4K to 2M; classes and colors are numbered at this granule. Default: 4K.
     #[arg(long, value_name = "SIZE")]
@@ -106,7 +107,7 @@ impl ChoiceArguments {
         Ok(Assignment::of(&file, &format!("{path:?}"), Path::new(""))?)
     }
 
-    /// Compares a platform with this machine, and says in one line on standard error what is assumed.
+    /// Compares a platform with this machine, and warns of assumptions in one line on standard error.
     ///
     /// # Errors
     /// A platform that contradicts this machine, unless --platform-assumed is given.
@@ -132,7 +133,7 @@ impl ChoiceArguments {
         self.platform.clone().or_else(default_platform).ok_or_else(|| {
             Failure::Sentence(format!(
                 "no platform is named: say --platform PLATFORM, set MEMTINT_PLATFORM, or write {INSTALLED}; memtint platform \
-                 list names the catalogue, memtint platform detect says what this machine is"
+                 list names the catalogue, memtint platform detect describes this machine"
             ))
         })
     }

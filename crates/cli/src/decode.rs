@@ -1,4 +1,4 @@
-//! `memtint platform decode`: the mapping that a dump of registers says.
+//! `memtint platform decode`: the mapping in a dump of registers.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub(crate) struct DecodeArguments {
     /// registers; without it this machine's configuration space is read, which needs root.
     #[arg(value_name = "DUMP")]
     dump: Option<PathBuf>,
-    /// Memory controller; without it the dump tells.
+    /// Memory controller; default: the one that the dump names.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Write the platform file to this file.
@@ -93,7 +93,7 @@ fn write(out: &mut String, dump: &str, decoded: &Decoded, platform: &Platform) -
     writeln!(out, "{dump}: {}", platform.name())?;
     writeln!(out, "memory     {} {}, {} banks", ByteSize(platform.size_bytes()), dram.standard, platform.banks())?;
     let whole = if dram.complete { "every address" } else { "banks only: rows and columns are not all known" };
-    writeln!(out, "tells      {whole}\n")?;
+    writeln!(out, "decodes    {whole}\n")?;
     let row = |(function, registers): (&BankFunction, &String)| {
         let bits: Vec<String> = gf2::bits(function.mask).map(|bit| bit.to_string()).collect();
         let assumed = if function.assumed { " (assumed)" } else { "" };

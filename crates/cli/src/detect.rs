@@ -1,4 +1,4 @@
-//! `memtint platform detect`: what this machine says of itself.
+//! `memtint platform detect`: facts that this machine reports about itself.
 
 use std::fmt::{self, Write as _};
 
@@ -45,7 +45,7 @@ pub(crate) fn main(arguments: &DetectArguments, format: Format) -> Ending {
     }
 }
 
-/// What the machine says of itself, in words.
+/// The machine's facts as text.
 fn write(machine: &Machine, out: &mut String) -> fmt::Result {
     write_processor(machine, out)?;
     write_caches(machine, out)?;

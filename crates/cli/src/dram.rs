@@ -56,7 +56,7 @@ enum DramVerb {
         device: DeviceArguments,
         #[command(flatten)]
         mapping: MappingArguments,
-        /// Refresh that the device must get: all-bank, fgr2, ...; with none, only what is there is checked.
+        /// Refresh that the device must get: all-bank, fgr2, ...; with none, only the refresh in the trace is checked.
         #[arg(long, value_name = "ENGINE", default_value = "none")]
         refresh: String,
     },

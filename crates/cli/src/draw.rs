@@ -61,7 +61,7 @@ fn parts(report: &Report) -> impl Iterator<Item = Part> {
     };
     let several = report.set_colors.len() > 1;
     let sets = several.then(|| {
-        // The first panel of a report says everything.
+        // The first panel of a report has the full title.
         panel(format!("{}: the same pages by set color", report.names()), "set color", &report.set_colors)
     });
     let both = (several && !report.color_pairs.is_empty()).then(|| Part::Heat(heat(report)));
@@ -85,7 +85,7 @@ fn heat(report: &Report) -> Heat {
     }
 }
 
-/// The platforms, each once, and what is not drawn.
+/// The platforms, each once, and the omissions.
 fn foot(reports: &[Report]) -> Vec<String> {
     let mut foot: Vec<String> = Vec::new();
     let platforms = reports.iter().flat_map(|report| [report.platform.sentence(), report.platform.caveat.clone()]);

@@ -51,8 +51,8 @@ enum GuardVerb {
     /// Calculate the bandwidth that memory serves in the worst case, r_min, and simulate that case.
     #[command(after_help = "\
 All lines lie in one bank of one channel, each in another row. A line read takes max(tRC, tRCD + tRTP + tRP), a line written \
-max(tRC, tRCD + CWL + BL/2 + tWR + tRP); reads and writes of open rows by turns are looked at too. Each refresh takes tRFC and a row \
-that it finds open and unused. What is guaranteed in a period has one line less, and a refresh that begins with the period.\n\
+max(tRC, tRCD + CWL + BL/2 + tWR + tRP); alternating reads and writes of open rows are considered too. Each refresh takes tRFC and a row \
+that it finds open and unused. The guarantee for a period has one line less, and a refresh that begins with the period.\n\
 Not in it: errors that are corrected, thermal throttling, calibration, and modules that are slower than their standard.\n\
 Exit status: 0 the simulated channel serves at least what was calculated, 1 it does not, 2 failure.\n\
 Example: memtint guard rmin --platform core2quad-8400 --device ddr2-800")]

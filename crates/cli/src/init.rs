@@ -1,4 +1,4 @@
-//! `memtint init`: a first system file, from a platform and what the user says of the tasks.
+//! `memtint init`: a first system file, from a platform and the user's description of the tasks.
 
 mod ask;
 mod task;
@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, done, done_json, note, print, write_file};
+use crate::relative;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<InitReport>("init")];
@@ -61,8 +62,9 @@ pub(crate) struct InitArguments {
     /// Block that is colored as a unit, from 4K to 2M [default: 4K].
     #[arg(long, value_name = "SIZE")]
     granule: Option<Granule>,
-    /// CPUs to divide, such as 0-3 [default: those of the platform, or of this machine where the platform fits it].
-    #[arg(long, value_name = "CPUS")]
+    /// CPUs to divide, such as 0-3, or +0-1 for the first two of the caller's [default: those of the platform, or of this machine
+    /// where the platform fits it].
+    #[arg(long, value_name = "CPUS", value_parser = relative::cpus)]
     cpus: Option<IndexList>,
     /// DRAM standard of the memory (see memtint dram list), for the table [refresh] of tasks with deadlines.
     #[arg(long, value_name = "STANDARD")]
@@ -273,7 +275,7 @@ fn is_timed(task: &TaskEntry) -> bool {
     task.period.is_some() && task.wcet.is_some()
 }
 
-/// Writes both files, or none; what is written is a valid assignment.
+/// Writes both files, or none; they are a valid assignment.
 fn write(arguments: &InitArguments, chosen: &Chosen, text: &str) -> Result<(), Failure> {
     const NEW: &str = "the new file";
     let folder = arguments.file.parent().unwrap_or(Path::new(""));
@@ -301,7 +303,7 @@ fn write(arguments: &InitArguments, chosen: &Chosen, text: &str) -> Result<(), F
     system.finish(text)
 }
 
-/// Where a file is written: what a link names, not the link.
+/// The path to write: the target of a link, not the link.
 fn place(path: &Path, force: bool) -> Result<WholeFile, Failure> {
     if std::fs::symlink_metadata(path).is_err() {
         return WholeFile::new(path);

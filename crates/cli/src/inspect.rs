@@ -51,8 +51,8 @@ pub(crate) struct InspectArguments {
 }
 
 pub(crate) fn main(arguments: &InspectArguments, format: Format) -> Ending {
-    let whom = (arguments.pid, &arguments.cgroup, &arguments.choice.task);
-    if let (false, (None, None, None), Some(file)) = (arguments.others, whom, &arguments.choice.system) {
+    let subject = (arguments.pid, &arguments.cgroup, &arguments.choice.task);
+    if let (false, (None, None, None), Some(file)) = (arguments.others, subject, &arguments.choice.system) {
         return inspect_system(arguments, file, format);
     }
     let choice = arguments.choice.resolve()?;
@@ -139,7 +139,7 @@ fn inspect_others(inspector: &Inspector, format: Format) -> Ending {
     Ok(if some { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Says which run a process belongs to.
+/// Gives the run that a process belongs to.
 fn name_runs(others: &mut Others) {
     let runs = Registry::open().map(|registry| registry.runs()).unwrap_or_default();
     let tree = ProcessTree::read();

@@ -23,6 +23,7 @@ mod platform;
 mod probe;
 mod progress;
 mod refresh;
+mod relative;
 mod reproduce;
 mod run;
 mod sim;

@@ -165,7 +165,7 @@ fn verbosity() -> Verbosity {
     VERBOSITY.get().copied().unwrap_or(Verbosity::Normal)
 }
 
-/// Tells whether notes and progress are unwanted.
+/// Whether notes and progress are unwanted.
 pub(crate) fn is_quiet() -> bool {
     verbosity() == Verbosity::Quiet
 }
@@ -197,7 +197,7 @@ pub(crate) fn detail(line: impl FnOnce() -> String) {
 /// Whether anything was written to standard output.
 static PRINTED: AtomicBool = AtomicBool::new(false);
 
-/// Tells whether anything was written to standard output.
+/// Whether anything was written to standard output.
 pub(crate) fn has_printed() -> bool {
     PRINTED.load(Ordering::Relaxed)
 }
@@ -216,39 +216,24 @@ const GOOD: Style = AnsiColor::Green.on_default().bold();
 const BAD: Style = AnsiColor::Red.on_default().bold();
 const OPEN: Style = AnsiColor::Yellow.on_default().bold();
 
-/// Words that are verdicts where they are the first of a line, or the first after `verdict: `; longer ones before their beginnings.
-const VERDICTS: [(&str, Style); 12] = [
-    ("not schedulable", BAD),
-    ("schedulable", GOOD),
-    ("undecided", OPEN),
-    ("unsupported", OPEN),
-    ("held", GOOD),
-    ("violated", BAD),
-    ("kept", GOOD),
-    ("broken", BAD),
-    ("yes", GOOD),
-    ("limited", OPEN),
-    ("no", BAD),
-    ("unknown", OPEN),
-];
+/// Verdicts at the beginning of a line; longer ones before their beginnings.
+const FIRST: [(&str, Style); 4] =
+    [("not schedulable", BAD), ("schedulable", GOOD), ("undecided", OPEN), ("unsupported", OPEN)];
+
+/// Verdicts after `verdict: `.
+const LABELED: [(&str, Style); 5] =
+    [("held", GOOD), ("violated", BAD), ("kept", GOOD), ("broken", BAD), ("refused", BAD)];
 
 /// Colors the verdicts in a report.
 fn colored(text: &str) -> String {
     let color = |line: &str| {
-        let at = if line.starts_with("verdict") {
-            line.len() - line["verdict".len()..].trim_start_matches([':', ' ']).len()
-        } else {
-            0
+        let (before, rest, words) = match line.strip_prefix("verdict: ") {
+            Some(rest) => ("verdict: ", rest, &LABELED[..]),
+            None => ("", line, &FIRST[..]),
         };
-        let is_word = |word: &str| {
-            line[at..]
-                .strip_prefix(word)
-                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '-'))
-        };
-        match VERDICTS.iter().find(|(word, _)| is_word(word)) {
-            Some((word, style)) => format!("{}{style}{word}{style:#}{}", &line[..at], &line[at + word.len()..]),
-            None => line.to_owned(),
-        }
+        let after = |word: &str| rest.strip_prefix(word).filter(|after| !after.starts_with(char::is_alphanumeric));
+        let found = words.iter().find_map(|(word, style)| Some((word, style, after(word)?)));
+        found.map_or_else(|| line.to_owned(), |(word, style, after)| format!("{before}{style}{word}{style:#}{after}"))
     };
     text.split_inclusive('\n').map(color).collect()
 }
@@ -300,8 +285,8 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|cause| Failure::File { path: path.to_owned(), done: "written", cause })
 }
 
-/// A file that appears with all of its text or not at all: it is written beside its place, and moved there. What is no
-/// file, as a device or a pipe, is written where it is.
+/// A file that appears with all of its text or not at all: it is written beside its place, and moved there. Devices and
+/// pipes are written in place.
 pub(crate) struct WholeFile {
     path: PathBuf,
     beside: Option<PathBuf>,
@@ -405,6 +390,18 @@ mod tests {
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2);
         assert!(WholeFile::new(&folder.join("nowhere/report")).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn only_verdicts_are_colored() {
+        let text = "schedulable: yes\nschedulable-server 1\nverdict: held (1 of 1)\nno row is late\nheld  1\n";
+
+        let colored = colored(text);
+        assert!(
+            colored.ends_with("no row is late\nheld  1\n")
+                && colored.contains(&format!("verdict: {GOOD}held{GOOD:#} (1"))
+        );
+        assert!(colored.starts_with(&format!("{GOOD}schedulable{GOOD:#}: yes\n")), "{colored:?}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `memtint palette`: what can be isolated on a platform.
+//! `memtint palette`: the isolation classes of a platform.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ pub(crate) struct PaletteArguments {
     granule: Granule,
     /// Print the mapping object that the kernel's coloring is loaded with; see kernel/README.md.
     ///
-    /// A text of its own, not to be combined with --format json. What the kernel cannot express is refused by name.
+    /// Not to be combined with --format json. A property that the kernel cannot express is refused by name.
     #[arg(long)]
     kernel: bool,
     /// With --kernel: leave the cache out, so that banks alone are colored.
@@ -36,7 +36,8 @@ pub(crate) fn main(arguments: &PaletteArguments, format: Format) -> Ending {
     if arguments.kernel {
         if format == Format::Json {
             return Err(Failure::Sentence(
-                "palette --kernel has a form of its own, accepted is no --format json".to_owned(),
+                "--kernel: found with --format json; accepted is --format text, because the kernel reads the output"
+                    .to_owned(),
             ));
         }
         return done(&kernel::print(&palette, arguments.banks_only)?);

@@ -36,9 +36,9 @@ pub(crate) const FORMS: &[JsonForm] = &[
 /// Arguments of `memtint probe`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ProbeArguments {
-    /// File for what is found: a platform file, as palette, run and others take it, with the caches and cores that the machine
-    /// names. It is not written when no mapping is found, or, with --only llc, no cache index. Where parts of memory have functions
-    /// of their own, the largest is written, and the others beside it as FILE-2.toml and so on.
+    /// File for the result: a platform file, as palette, run and others take it, with the caches and cores that the machine
+    /// names. It is not written when no mapping is found, or, with --only llc, no cache index. Where parts of memory have separate
+    /// functions, the largest is written, and the others beside it as FILE-2.toml and so on.
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Id of the platform in that file: letters, digits, dots and dashes.
@@ -65,22 +65,21 @@ pub(crate) struct ProbeArguments {
     /// status: 0 if it is found, or a part of it, 1 if not. Default: all.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',', conflicts_with = "self_test")]
     only: Vec<Part>,
-    /// How the mapping is looked for: by memtint's own way, or, to compare, by a published one, which nobody checks the answer of.
-    /// Default: own.
+    /// Algorithm of the search: memtint's own, or for comparison a published one, whose answer is not checked. Default: own.
     #[arg(long, value_enum, conflicts_with = "self_test")]
     algorithm: Option<AlgorithmName>,
-    /// Banks of the machine, a power of two, which palloc has to be told.
+    /// Banks of the machine, a power of two, which palloc requires.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=4096))]
     banks: Option<u32>,
     /// Accesses (palloc) or pairs of accesses (bpm) for each bit. Default: as published, nine and ten million.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeats: Option<u32>,
-    /// Probability, below 1, with which a mapping that is given has to be right, as far as readings err independently. Default: 0.999.
+    /// Confidence that a mapping must have, below 1, assuming independent measurement errors. Default: 0.999.
     #[arg(long, value_name = "P", value_parser = confidence)]
     confidence: Option<f64>,
     /// Look for a function of address bits that shifts the time of pairs that do not conflict too: a bank group, rank or channel.
-    /// Which of them it is, and what the other functions select, is looked for without being asked where cores can read memory
-    /// together: it is told where it shows, with the pace of reads that it rests on, and --out writes it as roles of functions.
+    /// Which of them it is, and what the other functions select, is measured anyway where cores can read memory together. The
+    /// report has the result, with the rate of reads behind it, and --out writes it as roles of functions.
     #[arg(long, conflicts_with = "self_test")]
     shift: bool,
     /// Seed of all that is drawn. Default: 1.
@@ -179,7 +178,7 @@ fn noise(arguments: &ProbeArguments) -> Result<NoiseLevel, Failure> {
     }
 }
 
-/// Files for what is found, and for a picture, that can be written.
+/// Files for the result and for a picture, checked to be writable.
 struct Files {
     out: Option<WholeFile>,
     svg: Option<WholeFile>,

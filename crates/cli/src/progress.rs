@@ -130,18 +130,28 @@ impl Progress {
         Progress::new(activity, "{prefix} [{bar:40}] {percent} %, {eta} left")
     }
 
-    /// Progress of an activity that may end at any time: [`Progress::step`] names what it does.
+    /// Progress of an activity that may end at any time: [`Progress::step`] names what it does, often.
     pub(crate) fn of_steps(activity: &'static str) -> Progress {
         Progress::new(activity, "{spinner} {prefix}: {wide_msg} {elapsed}")
     }
 
+    /// Progress of a search, whose steps may take minutes: a thread moves the spinner.
+    pub(crate) fn of_search() -> Progress {
+        let progress = Progress::of_steps("searching");
+        if let Sink::Bar(bar) = &progress.sink {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        progress
+    }
+
     fn new(activity: &'static str, template: &str) -> Progress {
         let form = FORM.get().copied().unwrap_or(ProgressForm::Auto);
+        let lines = || Sink::Lines(Mutex::new(Lines { form, last: None }));
         let sink = match form {
             _ if is_quiet() => Sink::None,
             ProgressForm::Never => Sink::None,
-            ProgressForm::Auto if io::stderr().is_terminal() => Sink::Bar(bar(activity, template)),
-            ProgressForm::Auto | ProgressForm::Json => Sink::Lines(Mutex::new(Lines { form, last: None })),
+            ProgressForm::Auto if io::stderr().is_terminal() => bar(activity, template).map_or_else(lines, Sink::Bar),
+            ProgressForm::Auto | ProgressForm::Json => lines(),
         };
         Progress { activity, started: Instant::now(), sink }
     }
@@ -178,21 +188,24 @@ impl Progress {
         };
         let due = lines.lock().unwrap_or_else(PoisonError::into_inner).due(&line, self.started, Instant::now());
         if let Some(text) = due {
-            // Progress that cannot be shown is no reason to stop.
-            let _ = writeln!(io::stderr(), "{text}");
+            // Progress that cannot be shown is no reason to stop. One call, because a recorded program may write to the same place.
+            let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
         }
     }
 }
 
-fn bar(activity: &'static str, template: &str) -> ProgressBar {
+/// A bar on the terminal; `None` where the terminal cannot move its cursor (`TERM=dumb`). It has no thread: signals and CPU affinity
+/// of the verb are its own business.
+fn bar(activity: &'static str, template: &str) -> Option<ProgressBar> {
     let style = ProgressStyle::with_template(template).expect("the templates are valid");
     let bar = ProgressBar::with_draw_target(Some(POSITIONS), ProgressDrawTarget::stderr())
         .with_style(style.progress_chars("=> "))
         .with_prefix(activity);
-    // A search may say nothing for minutes.
-    bar.enable_steady_tick(Duration::from_millis(200));
+    if bar.is_hidden() {
+        return None;
+    }
     *BAR.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
-    bar
+    Some(bar)
 }
 
 impl Drop for Progress {

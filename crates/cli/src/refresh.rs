@@ -1,6 +1,6 @@
 //! `memtint refresh`: memory whose refresh software schedules, so that tasks do not meet it.
 //!
-//! A verb of its own is a variant of [`Verb`] and a module below.
+//! Each verb is a variant of [`Verb`] and a module below.
 
 mod chart;
 mod compare;

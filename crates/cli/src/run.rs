@@ -1,4 +1,4 @@
-//! `memtint run`: a program in colors of its own.
+//! `memtint run`: a program in its colors.
 
 mod presence;
 mod report;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use memtint_backend::{Frames, Preference, RuntimeOptions, choose};
-use memtint_live::{Floor, KernelFloor, RunOptions};
+use memtint_live::{Floor, KernelFloor, RunOptions, SEARCHING};
 use memtint_map::Selection;
 use memtint_system::{AssignedTask, Verb, left_out};
 use memtint_units::{ByteSize, IndexList};
@@ -19,6 +19,7 @@ use self::report::{Colors, Report};
 use crate::choice::{Choice, ChoiceArguments};
 use crate::guard::{Member, Regulation};
 use crate::output::{Ending, Failure, JsonForm, WholeFile, detail, note, warn};
+use crate::relative;
 
 /// What is printed as JSON.
 pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<self::report::Report>("run")];
@@ -71,13 +72,13 @@ pub(crate) struct RunArguments {
     /// class archive or a saved image. Refused on the kernel floor, which colors such pages when the program writes them.
     #[arg(long)]
     pub(crate) copy_files: bool,
-    /// CPUs the program may run on, for instance 2,3; default: those of the caller, or the task's.
-    #[arg(short = 'C', long, value_name = "LIST")]
+    /// CPUs the program may run on, for instance 2,3; +0-1 are the first two of the caller's. Default: the task's, or the caller's.
+    #[arg(short = 'C', long, value_name = "LIST", value_parser = relative::cpus)]
     pub(crate) cores: Option<IndexList>,
     /// User to run the program as; memtint keeps the privileges that the program then does not have.
     #[arg(long, value_name = "USER")]
     pub(crate) user: Option<String>,
-    /// Write what was colored, and what was not, to this file as JSON when the program has ended.
+    /// Write a JSON report of colored and uncolored memory to this file when the program has ended.
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// Write the program's process id to this file as soon as there is one; the file is removed with the run.
@@ -180,7 +181,7 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
             ended.member.borrow_mut().iter_mut().for_each(|member| member.see_end(program));
         })),
     };
-    let ended = memtint_live::run(options, warn);
+    let ended = memtint_live::run(options, |line| if line.starts_with(SEARCHING) { note(line) } else { warn(line) });
     let shared_with = presence.end();
     let mut status = ended?;
     let regulation = request.member.take().map(Member::end);

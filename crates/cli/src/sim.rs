@@ -209,7 +209,7 @@ fn text(report: &Report) -> String {
     for assumed in &report.assumed {
         let _ = writeln!(text, "assumed    {assumed}");
     }
-    // A column that says the same in every row says nothing.
+    // A column with the same text in every row is redundant.
     let differ = report.tasks.iter().any(|task| task.allocator != report.allocator);
     let mut heads = vec![
         "task", "cores", "IPC", "LLC MPKI", "MB/s", "row hits", "ns mean", "ns p99", "ns max", "jobs", "late",

@@ -10,7 +10,7 @@ use crate::memory::{self, MemoryLimits, Zone};
 use crate::supervisor::word;
 use crate::sys::{self, Pid};
 use crate::wire::{Nodes, PAGE, Run};
-use crate::{FrameChoice, RunError};
+use crate::{FrameChoice, RunError, SEARCHING};
 use memtint_units::Pfn;
 use std::cell::RefCell;
 use std::io;
@@ -407,7 +407,7 @@ impl<'a> Stock<'a> {
         }
         report.lines += 1;
         let line = format!(
-            "looking for frames in {} for {} s: {} MiB looked at, {} of {goal} pages found",
+            "{SEARCHING} in {} for {} s: {} MiB searched, {} of {goal} pages found",
             self.choice.label(),
             report.began.elapsed().as_secs(),
             mib(self.looked),

@@ -36,6 +36,9 @@ mod sys;
 #[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses the rest")]
 mod wire;
 
+/// The beginning of the lines about a search for frames that takes long; other lines of a run are warnings.
+pub const SEARCHING: &str = "looking for frames";
+
 pub use front::{Floor, RunOptions, RunStatus, check_privileges, check_userfaultfd, run};
 pub use kernel::{KernelFloor, KernelOptions};
 pub use report::{AddressSpaceReport, CompactionReport, FloorName, KernelReport, RunReport, RunVerdict};
@@ -102,13 +105,13 @@ pub enum RunError {
     /// A 32-bit program.
     #[error("it is a 32-bit program; only x86-64 programs, and what they start, can be colored")]
     NotX86_64,
-    /// The helper ended or sent an invalid message.
+    /// The addresses that memtint uses are taken.
     #[error("the program has mapped addresses that memtint uses (from {:#x})", wire::BLOB_BASE)]
     AddressTaken,
-    /// The helper has stopped responding to requests.
+    /// The helper ended or sent an invalid message.
     #[error("the helper in the program's address space is lost")]
     HelperLost,
-    /// The helper does nothing that it has been asked for.
+    /// The helper has stopped responding to requests.
     #[error("the helper in the program's address space has not answered for {0} seconds")]
     HelperSilent(u64),
     /// The limit on processes of the program's user or cgroup leaves no room for a helper.

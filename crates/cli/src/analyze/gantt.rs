@@ -37,7 +37,7 @@ pub(super) fn picture(report: &Report, chart: &Chart, span: SpanArguments) -> Re
     })
 }
 
-/// What to conclude, as far as the analysis goes.
+/// The conclusion of the analysis.
 fn conclusion(report: &Report) -> String {
     match &report.answer {
         Answer::Yes => {

@@ -7,7 +7,7 @@ use memtint_analysis::{Answer, Line, Report, Row};
 use crate::output::{table, time};
 use crate::system::first_line;
 
-/// Says all of a report.
+/// Gives the text of a report.
 pub(super) fn text(report: &Report) -> String {
     let mut text = first_line(&report.not_considered);
     let verdict = match &report.answer {

@@ -1,4 +1,4 @@
-//! `memtint bench frames`: what a page costs in each page-frame allocator, beside PALLOC's Table I.
+//! `memtint bench frames`: the cost of a page in each page-frame allocator, beside PALLOC's Table I.
 
 use std::fmt::Write as _;
 

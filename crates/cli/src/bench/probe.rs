@@ -13,10 +13,8 @@ use crate::output::{Ending, Format, done, done_json, table};
 
 /// Arguments of `memtint bench probe`.
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Exit status: 0 measured (whether or not the target is met: the last line says so), 2 failure.\n\
-    Example: memtint bench probe --platforms haswell-e3-1230,zen2-ddr4-1r --noise quiet"
-)]
+#[command(after_help = "Exit status: 0 measured (whether or not the target is met: see the last line), 2 failure.\n\
+    Example: memtint bench probe --platforms haswell-e3-1230,zen2-ddr4-1r --noise quiet")]
 pub(super) struct ProbeArguments {
     /// Platforms of the catalogue or files, separated by commas. Default: five that take two minutes; with --ablation five others.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -102,7 +100,7 @@ fn text(report: &ProbeReport) -> String {
     let _ = writeln!(
         text,
         "timed accesses of simulated machines (median, least and most of {} runs, seeds from {}; {:.0} s on {cpu})\n\
-         DRAMA and DRAMDig are told the number of banks, DRAMDig those of row and column bits too; reads: {}\n",
+         DRAMA and DRAMDig are given the number of banks, DRAMDig those of row and column bits too; reads: {}\n",
         report.repeat,
         report.seed,
         report.cpu_s,

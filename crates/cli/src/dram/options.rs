@@ -48,7 +48,7 @@ pub(crate) struct MappingArguments {
 #[command(after_help = "\
 Replay rule: in each cycle of the memory clock the next request is offered if its time has come and the one before it was \
 accepted; one that finds the queue full is offered again in the next cycle; then the controller sends at most one command. \
-The latency of a read is the cycle in which its last data are there minus the cycle in which it was accepted.\n\
+The latency of a read is the cycle in which its last data arrive minus the cycle in which it was accepted.\n\
 Trace files: lines 0xADDRESS R|W [CYCLE]; LD|ST ADDRESS (Ramulator 2); ADDRESS READ|WRITE CYCLE (DRAMsim3).\n\
 Exit status: 0 done, 1 --check found a command that breaks a rule, 2 failure.\n\
 Example: memtint dram replay --device ddr4-2400 --trace mixed --requests 2000000 --check")]
@@ -75,8 +75,8 @@ pub(crate) struct ReplayArguments {
     /// Seed of random and mixed traces, decimal or after 0x hexadecimal.
     #[arg(long, value_name = "N", default_value_t = SEED, value_parser = seed)]
     seed: u64,
-    /// Refresh: none, all-bank (ranks together), staggered, fgr2, fgr4, per-bank, same-bank, burst or elastic, as far as
-    /// the standard has it.
+    /// Refresh: none, all-bank (ranks together), staggered, fgr2, fgr4, per-bank, same-bank, burst or elastic, if the
+    /// standard has it.
     #[arg(long, value_name = "ENGINE", default_value = "all-bank")]
     refresh: String,
     /// The same as --refresh none.

@@ -6,10 +6,11 @@ use std::time::Duration;
 use memtint_guard::Kind;
 use memtint_regulator::{CgroupRoot, GroupSettings, Place, Sensor, Settings, online_cpus};
 use memtint_service::{Budgets, PERIOD, Regulated, events_of, usual_quantum};
-use memtint_units::{IndexSet, Picoseconds};
+use memtint_units::Picoseconds;
 
 use super::regulate::RegulateArguments;
 use crate::output::Failure;
+use crate::relative;
 
 /// What is asked for.
 #[derive(Debug)]
@@ -150,7 +151,8 @@ fn pair<'a>(option: &str, text: &'a str, accepted: &str) -> Result<(&'a str, &'a
 const CPUS_MAX: u32 = 8192;
 
 fn cpu_list(option: &str, text: &str) -> Result<Vec<usize>, Failure> {
-    let list =
-        IndexSet::parse(text, CPUS_MAX).map_err(|error| refused(option, text, &format!("a list of CPUs: {error}")))?;
+    let refused = |error: &dyn std::fmt::Display| refused(option, text, &format!("a list of CPUs: {error}"));
+    let list = relative::cpus(text).map_err(|error| refused(&error))?;
+    let list = list.resolve(CPUS_MAX).map_err(|error| refused(&error))?;
     Ok(list.iter().map(|cpu| cpu as usize).collect())
 }

@@ -258,8 +258,8 @@ impl Teller {
     }
 }
 
-/// Tells a service manager, if one has started this process.
+/// Notifies the service manager, if one has started this process.
 fn tell_service(state: NotifyState<'_>) {
-    // One that does not listen any more knows less.
+    // A manager that no longer listens is no failure.
     let _ = sd_notify::notify(&[state]);
 }

@@ -57,7 +57,7 @@ fn task(answers: &mut impl BufRead, name: &str) -> Result<TaskEntry, Failure> {
 /// Asks; gives the answer without blanks around it, `None` where the input ends.
 fn answer(answers: &mut impl BufRead, question: &str) -> Result<Option<String>, Failure> {
     let mut err = io::stderr().lock();
-    // Nobody reads the question then, and the answer may come all the same.
+    // The question has no reader then, but an answer may still come.
     let _ = write!(err, "{question}: ").and_then(|()| err.flush());
     let mut line = String::new();
     let read = io::Read::take(answers, ANSWER_MAX).read_line(&mut line);

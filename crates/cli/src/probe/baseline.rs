@@ -23,9 +23,9 @@ fn write(out: &mut String, published: &Published) -> fmt::Result {
             let checked = match right {
                 Some(true) => "it is the machine's",
                 Some(false) => "it is not the machine's",
-                None => "nobody has checked it",
+                None => "it was not checked",
             };
-            writeln!(out, "answer      {name} says that this is the mapping; {checked}")?;
+            writeln!(out, "answer      {name} found this mapping; {checked}")?;
             let functions: Vec<String> = functions.iter().map(|&mask| xor(mask)).collect();
             writeln!(out, "functions   {}", functions.join(" "))?;
             for (what, bits) in [("rows", row_bits), ("columns", column_bits)] {

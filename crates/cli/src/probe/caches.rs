@@ -82,5 +82,5 @@ fn write_last(out: &mut String, last: &LastLevel) -> fmt::Result {
 fn sure(report: &CacheReport) -> String {
     // Never more than what was computed.
     let share = (report.confidence() * 1e6).floor() / 1e4;
-    format!("right with a probability of {share:.4} % at least, as far as readings err independently")
+    format!("confidence at least {share:.4} % (assuming independent measurement errors)")
 }

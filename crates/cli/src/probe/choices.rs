@@ -18,7 +18,7 @@ pub(super) enum Level {
     Extreme,
     /// As quiet, and readings go up and down by 80 ticks.
     Drifting,
-    /// As typical, with a shift of its own for each pair of addresses of 15 ticks (standard deviation).
+    /// As typical, with a separate shift for each pair of addresses (standard deviation 15 ticks).
     Biased,
     /// As typical, with a clock that moves on by 24 ticks.
     Coarse,
@@ -42,7 +42,7 @@ impl From<Level> for NoiseLevel {
     }
 }
 
-/// What can be looked for, in the order in which it is.
+/// The parts of a search, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Part {
     /// Which addresses share a bank.
@@ -63,7 +63,7 @@ impl From<Part> for LogPart {
     }
 }
 
-/// How a mapping is looked for.
+/// How to search for a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum AlgorithmName {
     /// memtint's own.

@@ -11,12 +11,12 @@ use crate::output::table;
 pub(super) fn write(out: &mut String, nodes: &Nodes) -> fmt::Result {
     let (report, groups) = match nodes {
         Nodes::Probed(report, groups) => (report, groups),
-        Nodes::NotAsked(why) => return writeln!(out, "nodes       not looked at: {why}"),
+        Nodes::NotAsked(why) => return writeln!(out, "nodes       not examined: {why}"),
     };
     let words = match nodes.answer() {
         NodesAnswer::One => "one node has memory: there is nothing to compare",
-        NodesAnswer::Ordered => "all of them are told apart, from all cores",
-        NodesAnswer::Partly | NodesAnswer::NotAsked => "some cannot be told apart",
+        NodesAnswer::Ordered => "all of them are distinguished, from all cores",
+        NodesAnswer::Partly | NodesAnswer::NotAsked => "some cannot be distinguished",
     };
     writeln!(out, "nodes       {words}")?;
     let row = |(&group, latencies): (&u32, &Vec<NodeLatency>)| {

@@ -23,7 +23,7 @@ pub(super) fn svg(banks: &Banks, subject: &Subject) -> String {
     Timing { answer, asked, pairs: &seen.pairs, alone: &seen.alone, levels, squares: squares(banks) }.svg()
 }
 
-/// What is known of differences of one address bit or two, by these bits.
+/// The results for differences of one address bit or two, by these bits.
 fn squares(banks: &Banks) -> BTreeMap<(u32, u32), Square> {
     let mut squares: BTreeMap<(u32, u32), Square> = BTreeMap::new();
     let place = |difference: u64| (difference.trailing_zeros(), 63 - difference.leading_zeros());

@@ -1,4 +1,4 @@
-//! Platform files of what was found.
+//! Platform files of results.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use memtint_probe::session::Outcome;
 
 use crate::output::{Failure, WholeFile, note, warn};
 
-/// Writes the largest area's file, and those of others beside it; or says that there is nothing to write.
+/// Writes the largest area's file, and those of others beside it; warns where there is none.
 pub(super) fn write(outcome: &Outcome, id: &str, out: WholeFile) -> Result<(), Failure> {
     let files = outcome.platform_files(id, concat!("memtint probe ", env!("CARGO_PKG_VERSION")))?;
     let path = out.path().to_owned();

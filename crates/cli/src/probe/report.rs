@@ -150,7 +150,7 @@ fn write_area(out: &mut String, area: &Area, several: bool, baseline: f64) -> fm
     Ok(())
 }
 
-/// Writes what is known of the machine that answered.
+/// Writes the known facts about the probed machine.
 pub(super) fn write_details(out: &mut String, subject: &Subject) -> fmt::Result {
     let memory = match subject {
         Subject::Machine { memory: Some(memory), .. } => memory,
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(table(&text), rows, "{text}");
         assert_eq!(
             lines(&text, "roles "),
-            ["roles wrong with a probability of 0.1 % at most, as far as readings err independently"]
+            ["roles probability of error at most 0.1 % (assuming independent measurement errors)"]
         );
         let functions = json!([
             { "bits": [8, 13], "role": "channel" },
@@ -276,7 +276,7 @@ mod tests {
         assert!(!text.contains("what they select"), "{text}");
         assert_eq!(lines(&text, "roles "), [format!("roles not told: {}", Untold::Noisy)]);
         assert_eq!(json["functions"].as_array().map(Vec::len), Some(4));
-        // Nobody could be asked.
+        // There was no oracle to ask.
         let (text, json) = said(None);
         assert!(lines(&text, "roles ").is_empty() && json.is_null(), "{text}{json}");
     }

@@ -29,7 +29,7 @@ use crate::system::first_line;
     core, of all that memtint analyze proves, unless that search ends at its limit. The plan says which. A task with copy_server, or a \
     deadline that is not beyond the lock of either color, gets an instance in both (a copy task).\n\
     \n\
-    What is written with --out, memtint analyze judges again, from the start.\n\
+    memtint analyze judges the output of --out again, from the start.\n\
     \n\
     Example: memtint refresh plan tasks.toml --scheme colored-refresh --density 16 --out planned.toml --svg schedule.svg")]
 pub(crate) struct PlanArguments {
@@ -39,7 +39,7 @@ pub(crate) struct PlanArguments {
     /// How memory is to be refreshed.
     #[arg(long, value_enum)]
     scheme: Scheme,
-    /// Gigabits of a chip, in place of what the file says: 1, 2, 4, 8, 16, 32 or 64.
+    /// Gigabits of a chip, in place of those of the file: 1, 2, 4, 8, 16, 32 or 64.
     #[arg(long, value_name = "N", value_parser = density)]
     density: Option<Density>,
     /// File for the system with the plan in it, which memtint analyze takes.
@@ -138,18 +138,20 @@ pub(super) fn main(arguments: &PlanArguments, format: Format) -> Ending {
 }
 
 fn frames(file: &TaskSystem, arguments: &PlanArguments) -> Result<Found, Failure> {
-    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Progress::of_steps("searching"));
+    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Progress::of_search());
     let listed = |tried: Vec<FrameTried>| tried.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Ok(match best_frames(file, limits.nodes_max, &|what| searching.step(what))? {
         FramePlan::Found(plan) => Found::Plan(plan),
         FramePlan::Refuted(tried) => Found::None(format!("with none of these frames all jobs fit: {}", listed(tried))),
-        FramePlan::NoFrame => Found::Open("no frame is accepted by the rules; memtint analyze says why".to_owned()),
+        FramePlan::NoFrame => {
+            Found::Open("no frame is accepted by the rules; memtint analyze gives the reason".to_owned())
+        }
         FramePlan::Open(tried) => Found::Open(listed(tried)),
     })
 }
 
 fn servers(mut file: TaskSystem, arguments: &PlanArguments) -> Result<Found, Failure> {
-    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Progress::of_steps("searching"));
+    let (limits, searching) = (AnalysisLimits::of_steps(arguments.steps), Progress::of_search());
     let wanted = Wanted {
         grid: arguments.unit.zip(arguments.period_max),
         inner: match arguments.inside {

@@ -21,7 +21,7 @@ use crate::system::first_line;
     a request meets a refresh of its rank where locks should keep it off, or the analysis finds responses unbounded, 2 failure.\n\
     \n\
     The machine is that of the dissertation: DDR3-1600, one channel, an in-order core of one instruction a nanosecond, 16 KiB and \
-    128 KiB of cache, ranks as many as [memory] says. A job executes its `program`, or reads its `lines` (a task \
+    128 KiB of cache, with the ranks of [memory]. A job executes its `program`, or reads its `lines` (a task \
     without both is refused): as much of it as takes, alone and without refresh, at most its WCET.\n\
     \n\
     Example: memtint refresh simulate tasks.toml --scheme crs --density 16 --svg runs.svg"
@@ -32,10 +32,10 @@ pub(crate) struct SimulateArguments {
     /// How memory is refreshed.
     #[arg(long, value_parser = scheme())]
     scheme: Scheme,
-    /// Gigabits of a chip; default: what the file says.
+    /// Gigabits of a chip; default: that of the file.
     #[arg(long, value_parser = density())]
     density: Option<Density>,
-    /// File for a picture of what ran when, and what was refreshed.
+    /// File for a picture of the schedule and of refresh.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     #[command(flatten)]

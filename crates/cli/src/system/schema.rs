@@ -90,7 +90,7 @@ mod tests {
     fn names_of_forms_are_told_apart_and_descriptions_are_plain() {
         let mut names = BTreeSet::new();
         for form in forms() {
-            assert!(names.insert(form.name), "{} is there twice", form.name);
+            assert!(names.insert(form.name), "{} occurs twice", form.name);
             let schema = published(form);
             assert!(!schema.to_string().contains("[`"), "{}", form.name);
             assert!(schema["title"].as_str().is_some_and(|title| title.starts_with("memtint ")), "{schema}");

@@ -149,7 +149,7 @@ fn without_a_dump_this_machine_answers() {
         Some(0) => assert!(text(&output.stdout).contains("/sys/bus/pci/devices")),
         Some(1) => {
             assert!(output.stdout.is_empty());
-            assert!(text(&output.stderr).contains("tell no mapping"), "{}", text(&output.stderr));
+            assert!(text(&output.stderr).contains("give no mapping"), "{}", text(&output.stderr));
         }
         other => panic!("{other:?}: {}", text(&output.stderr)),
     }

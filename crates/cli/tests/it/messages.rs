@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::scratch::Scratch;
 
-/// An hour of simulation, whatever the machine.
+/// More simulation than any machine does within an hour.
 const ENDLESS: &str = r#"
 platform = "skl-e3-1220v5-4x4g"
 [[task]]

@@ -90,10 +90,7 @@ fn a_log_that_is_not_whole_is_refused() {
         (whole.replace("note seed 1\n", "note seed 1\nnote seed 1\n"), "note seed stands there twice"),
         (whole.replace("note seed 1\n", "note seed x\n"), "note seed: \"x\" found; accepted is a number"),
         (whole.replace("note only llc,nodes", "note only l2"), "note only: \"l2\" found; accepted is dram, llc, nodes"),
-        (
-            whole.replace("note seed 1\n", "note seed 1\nnote age 7\n"),
-            "note age: this version of memtint does not know",
-        ),
+        (whole.replace("note seed 1\n", "note seed 1\nnote age 7\n"), "note age: unknown to this version of memtint"),
         (whole.replace("note machine {", "note machine {\"color\":1,"), "note machine: unknown field `color`"),
         (whole.replace("note only llc,nodes", "note only llc"), "\"part nodes\" found; accepted is the end"),
         (whole.replace("note only llc,nodes", "note only dram,llc"), "\"part llc\" found; accepted is part dram"),
@@ -222,7 +219,7 @@ fn what_is_written_is_a_platform() {
     let scratch = Scratch::new("out");
     let out = scratch.path("found.toml");
     let report = text(&["probe", "--simulate", "rpi4-2g", "--only", "dram", "--out", &out, "--id", "my-board"]);
-    assert!(report.starts_with("answer      a mapping, right with a probability of 99."), "{report}");
+    assert!(report.starts_with("answer      a mapping, confidence at least 99."), "{report}");
     let [truth, probed] = ["rpi4-2g", &out].map(|platform| json(&["palette", platform]));
     assert_eq!(probed["platform"], "my-board");
     for same in ["banks", "banks_per_granule", "isolation_classes"] {
@@ -284,7 +281,7 @@ fn a_partial_mapping_says_what_it_leaves_open() {
     let (log, out) = (scratch.path("log"), scratch.path("part.toml"));
     recorded(&log, 21, Noise::QUIET);
     let report = text(&["probe", "--replay", &log, "--out", &out]);
-    assert!(report.starts_with("answer      a partial mapping, right with a probability of "), "{report}");
+    assert!(report.starts_with("answer      a partial mapping, confidence at least "), "{report}");
     let open = "of addresses only bits 0 to 20 are known";
     assert!(report.lines().nth(1).is_some_and(|line| line == format!("not known   {open}")), "{report}");
     let report = json(&["probe", "--replay", &log]);
@@ -304,7 +301,7 @@ fn where_rows_are_closed_at_once_nothing_is_written() {
     assert!(report.starts_with("answer      no "), "{report}");
     assert!(report.contains("\npairs       20") && report.contains("\nalone       20"), "{report}");
     assert!(!std::fs::exists(&out).unwrap() && std::fs::exists(&svg).unwrap());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no mapping to be written"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no mapping was found"));
 }
 
 #[test]
@@ -338,7 +335,7 @@ fn published_algorithms_answer_beside() {
     let bpm = ["probe", "--simulate", "skl-i5-6200u-xps13", "--noise", "none", "--algorithm", "bpm", "--repeats", "20"];
     assert_eq!(json(&bpm)["right"], Value::from(false));
     let report = text(&bpm);
-    assert!(report.starts_with("answer      bpm says that this is the mapping; it is not the machine's\n"), "{report}");
+    assert!(report.starts_with("answer      bpm found this mapping; it is not the machine's\n"), "{report}");
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn timing(heard: bool) -> String {
     let squares =
         squares.map(|(low, high)| ((low, high), Square { decision: decision(low, high), ticks: Some(200 + high) }));
     Timing {
-        answer: "a mapping, right with a probability of 99.9904 % at least, as far as readings err independently of each other".to_owned(),
+        answer: "a mapping, confidence at least 99.9904 % (assuming independent measurement errors)".to_owned(),
         asked: format!("a simulated machine, and the recording /{LONG}/{LONG}"),
         pairs: if heard { &pairs } else { &nothing },
         alone: if heard { &alone } else { &nothing },

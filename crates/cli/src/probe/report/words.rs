@@ -17,13 +17,10 @@ pub(super) fn write_roles(out: &mut String, roles: &Roles) -> fmt::Result {
         out.push_str(&table(&["  address bits", "selects"], &[], &rows));
         // Up, but not by what 1 - 0.999 is off in binary.
         let share = (roles.error * 1e6 - 1e-6).ceil().max(1.0) / 1e4;
-        writeln!(
-            out,
-            "roles       wrong with a probability of {share} % at most, as far as readings err independently"
-        )?;
+        writeln!(out, "roles       probability of error at most {share} % (assuming independent measurement errors)")?;
     }
     if let Some(why) = roles.untold {
-        writeln!(out, "roles       not told: {why}")?;
+        writeln!(out, "roles       unknown: {why}")?;
     }
     for Level { ticks, error, changes, role } in &roles.levels {
         let (what, changes) = (apart(*role), count(changes.len(), "change"));
@@ -71,7 +68,7 @@ pub(super) fn apart(role: Role) -> &'static str {
 pub(super) fn sure(mapping: &Mapping) -> String {
     // Never more than what was computed.
     let share = (mapping.confidence * 1e6).floor() / 1e4;
-    format!("right with a probability of {share:.4} % at least, as far as readings err independently")
+    format!("confidence at least {share:.4} % (assuming independent measurement errors)")
 }
 
 pub(super) fn hits(rate: &Rate) -> String {
