@@ -9,7 +9,7 @@ live := live
 
 PREFIX ?= /usr/local
 
-.PHONY: build install test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny crates miri demo bench prove docs pictures setup help
+.PHONY: build install deb test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny crates miri demo bench prove docs pictures setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -22,16 +22,22 @@ build: ## compile the program: target/release/memtint
 
 shared = $(DESTDIR)$(PREFIX)/share
 
-install: ## compile the program with optimization across crates (takes several times as long) and install it below $(DESTDIR)$(PREFIX), with its man pages, completions and unit for systemd; PREFIX is /usr/local
-	$(CARGO) build --profile dist --bin memtint
-	install -D "$${CARGO_TARGET_DIR:-target}/dist/memtint" "$(DESTDIR)$(PREFIX)/bin/memtint"
+# BINARY is a program that has been compiled already.
+install: ## compile the program with optimization across crates (takes several times as long) and install it below $(DESTDIR)$(PREFIX), with its man pages, completions, examples and units for systemd; PREFIX is /usr/local
+	$(if $(BINARY),,$(CARGO) build --profile dist --bin memtint)
+	install -D "$(or $(BINARY),$${CARGO_TARGET_DIR:-target}/dist/memtint)" "$(DESTDIR)$(PREFIX)/bin/memtint"
 	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system" "$(shared)/man/man1"
-	sed 's|/usr/local/|$(PREFIX)/|' systemd/memtint-guard.service >"$(DESTDIR)$(PREFIX)/lib/systemd/system/memtint-guard.service"
+	for unit in systemd/*.service; do sed 's|/usr/local/|$(PREFIX)/|' "$$unit" >"$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}" || exit 1; done
 	"$(DESTDIR)$(PREFIX)/bin/memtint" manual "$(shared)/man/man1"
 	install -d "$(shared)/bash-completion/completions" "$(shared)/zsh/site-functions" "$(shared)/fish/vendor_completions.d"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions bash >"$(shared)/bash-completion/completions/memtint"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions zsh >"$(shared)/zsh/site-functions/_memtint"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions fish >"$(shared)/fish/vendor_completions.d/memtint.fish"
+	install -d "$(shared)/doc/memtint/examples"
+	install -m 644 examples/*.toml "$(shared)/doc/memtint/examples"
+
+deb: ## build the Debian package of what install installs: build/memtint_VERSION_ARCHITECTURE.deb
+	@CARGO="$(CARGO)" scripts/deb.sh $(BINARY)
 
 lint: ## format, clippy, documentation, shellcheck and prose, warnings denied; and the fuzz targets compile
 	$(CARGO) fmt --all --check

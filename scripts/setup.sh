@@ -74,6 +74,10 @@ need_test() {
     need golang-go go
     need nodejs node nodejs
     need default-jdk-headless javac
+    # What builds the Debian package, checks it, and makes the root of Debian 12 in which it is installed.
+    need dpkg-dev dpkg-shlibdeps
+    need lintian lintian
+    need debootstrap debootstrap
     # A program without a loader is tested: the dynamic busybox will not do.
     if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
 }
