@@ -6,6 +6,7 @@ use crate::compaction::{self, Pause};
 use crate::kernel::{self, KernelOptions};
 use crate::memory::MemoryLimits;
 use crate::report::RunReport;
+use crate::service_manager::ServiceManager;
 use crate::space::{Settings, Supply};
 use crate::supervisor::{Channels, Supervisor, word};
 use crate::sys::{self, Pid};
@@ -307,10 +308,13 @@ fn launch(options: &RunOptions, identity: Option<&Identity>, supervisor: &OwnedF
 
 /// Prepares this process, and becomes the program.
 pub(crate) fn become_program(command: &[OsString], prepare: impl FnOnce() -> io::Result<()>) -> ! {
+    // Preparing may empty the environment, for another user.
+    let service_manager = ServiceManager::of_this_process();
     if let Err(error) = prepare() {
         eprintln!("memtint: cannot prepare the program: {error}");
         std::process::exit(OWN_FAILURE);
     }
+    service_manager.set();
     let error = execute(command);
     eprintln!("memtint: cannot run {:?}: {error}", command[0]);
     std::process::exit(if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT_EXECUTE })

@@ -30,6 +30,7 @@ mod kernel;
 mod listener;
 mod memory;
 mod report;
+mod service_manager;
 mod space;
 mod supervisor;
 mod sys;

@@ -226,3 +226,17 @@ fn another_user_gets_that_users_environment() {
     assert_eq!(found, expected);
     assert!(found.contains(&"USER=nobody".to_owned()));
 }
+
+#[test]
+fn a_service_manager_talks_to_the_program() {
+    const PRINT: &str = "env | grep -E '^(NOTIFY|WATCHDOG|LISTEN)_' | sort";
+    let Some(machine) = Machine::take(&[]) else { return };
+    let variables = [("LISTEN_FDS", "1"), ("NOTIFY_SOCKET", "/run/socket"), ("WATCHDOG_PID", "1")];
+    for user in [&[][..], &["--user", "nobody"]] {
+        let launch = Launch::new(&machine, &["sh", "-c", PRINT]).options(user);
+        let launch = variables.iter().fold(launch, |launch, (name, value)| launch.environment(name, value));
+        let ended = launch.colored().end();
+        ended.assert_success();
+        assert_eq!(ended.stdout, "LISTEN_FDS=1\nNOTIFY_SOCKET=/run/socket\nWATCHDOG_PID=1\n", "{user:?}");
+    }
+}
