@@ -93,5 +93,7 @@ chmod -R u=rwX,go=rX "$tree"
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 mkdir -p build
 package=build/memtint_${version}_$architecture.deb
-dpkg-deb --root-owner-group --build "$tree" "$package" >&2
+dpkg-deb --root-owner-group --build "$tree" "$scratch/package" >&2
+# At once: a test may be reading the one before.
+mv "$scratch/package" "$package"
 echo "$package"
