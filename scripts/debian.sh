@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# debian.sh FOLDER: makes a clean root of Debian 12 with systemd and man in the new folder FOLDER, as root. Its packages are fetched once,
-# from the site of this machine's own, into the user's cache.
+# debian.sh FOLDER: makes a clean root of Debian 12 with systemd, man and sqlite3 in the new folder FOLDER, as root. Its packages are fetched
+# once, from the site of this machine's own, into the user's cache.
 set -euo pipefail
 
 root=${1:?debian.sh: no FOLDER is given}
 release=bookworm
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/memtint/debian
-kept=$cache/$release.tar
+packages=systemd,systemd-sysv,dbus,man-db,sqlite3
+kept=$cache/$release-$packages.tar
 
 fail() {
     echo "debian.sh: $*" >&2
@@ -29,7 +30,7 @@ if [ ! -e "$kept" ]; then
     site >/dev/null || timeout -s KILL 300 apt-get update -o DPkg::Lock::Timeout=200 >"$cache/log" 2>&1 </dev/null || true
     from=$(site) || fail "the package sources of this machine name no site of Debian"
     rm -rf "$cache/root" "$kept.part"
-    timeout -s KILL 1200 debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,man-db $release "$cache/root" "$from" >"$cache/log" 2>&1 </dev/null ||
+    timeout -s KILL 1200 debootstrap --variant=minbase --include=$packages $release "$cache/root" "$from" >"$cache/log" 2>&1 </dev/null ||
         fail "debootstrap has failed: $(tail -n 3 "$cache/log" | tr '\n' ' ')"
     rm -rf "$cache"/root/var/cache/apt/archives/*.deb "$cache"/root/var/lib/apt/lists/*
     tar -C "$cache/root" --numeric-owner -c -f "$kept.part" .
