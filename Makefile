@@ -29,6 +29,7 @@ install: ## compile the program with optimization across crates (takes several t
 	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system" "$(shared)/man/man1"
 	for unit in systemd/*.service; do sed 's|/usr/local/|$(PREFIX)/|' "$$unit" >"$(DESTDIR)$(PREFIX)/lib/systemd/system/$${unit##*/}" || exit 1; done
 	"$(DESTDIR)$(PREFIX)/bin/memtint" manual "$(shared)/man/man1"
+	install -D oci/memtint-oci "$(DESTDIR)$(PREFIX)/lib/memtint/memtint-oci"
 	install -d "$(shared)/bash-completion/completions" "$(shared)/zsh/site-functions" "$(shared)/fish/vendor_completions.d"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions bash >"$(shared)/bash-completion/completions/memtint"
 	"$(DESTDIR)$(PREFIX)/bin/memtint" completions zsh >"$(shared)/zsh/site-functions/_memtint"

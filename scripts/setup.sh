@@ -78,6 +78,8 @@ need_test() {
     need dpkg-dev dpkg-shlibdeps
     need lintian lintian
     need debootstrap debootstrap
+    # The runtime of containers that are put in colors.
+    need crun crun
     # A program without a loader is tested: the dynamic busybox will not do.
     if ! { command -v busybox && ! ldd "$(command -v busybox)"; } >/dev/null 2>&1; then missing+=(busybox-static); fi
 }

@@ -39,7 +39,7 @@ expect "a version that is none" "$(scripts/deb.sh "$program" 0.2 2>&1 || echo "s
 status 2"
 
 files=$(dpkg-deb --fsys-tarfile "$new" | tar -t)
-for file in bin/memtint lib/systemd/system/memtint-guard.service lib/systemd/system/memtint-run@.service share/man/man1/memtint-run.1.gz share/bash-completion/completions/memtint \
+for file in bin/memtint lib/memtint/memtint-oci lib/systemd/system/memtint-guard.service lib/systemd/system/memtint-run@.service share/man/man1/memtint-run.1.gz share/bash-completion/completions/memtint \
     share/zsh/site-functions/_memtint share/fish/vendor_completions.d/memtint.fish share/doc/memtint/copyright share/doc/memtint/examples/crs.toml; do
     expect "it has /usr/$file" "$(grep -cx "./usr/$file" <<<"$files")" 1
 done
