@@ -48,6 +48,11 @@ contains "units start the program where it is" "$(cat "$scratch"/tree/usr/lib/sy
 expect "and none that make install puts elsewhere" "$(grep -rl /usr/local "$scratch/tree/usr/lib" || true)" ""
 expect "the program has no symbols for debuggers" "$(readelf -S "$scratch/tree/usr/bin/memtint" | grep -cE "\.(debug_info|symtab)" || true)" 0
 
+make --silent install BINARY="$scratch/tree/usr/bin/memtint" DESTDIR="$scratch/other" PREFIX=/opt/memtint >/dev/null
+expect "another prefix has the same files" "$(cd "$scratch/other/opt/memtint" && find . -type f | LC_ALL=C sort)" \
+    "$(cd "$scratch/tree/usr" && find . -type f ! -path './share/lintian/*' ! -name 'changelog*' ! -name copyright ! -name NEWS | sed 's/\(\.1\)\.gz$/\1/' | LC_ALL=C sort)"
+contains "and its units start its program" "$(cat "$scratch"/other/opt/memtint/lib/systemd/system/*.service)" "ExecStart=/opt/memtint/bin/memtint run"
+
 if command -v lintian >/dev/null; then
     expect "lintian has no objection" "$(lintian --no-cfg --allow-root --display-info --tag-display-limit 0 "$new" 2>&1 | grep '^[A-Z]: ' || true)" ""
 else
