@@ -9,7 +9,7 @@ live := live
 
 PREFIX ?= /usr/local
 
-.PHONY: build install deb test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny crates miri demo bench prove docs pictures setup help
+.PHONY: build install deb deb-module test test-full test-workspace test-live test-scripts lint oldest-rust oldest deny crates miri demo bench prove docs pictures setup help
 
 help: ## list the goals
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 24
@@ -39,6 +39,9 @@ install: ## compile the program with optimization across crates (takes several t
 
 deb: ## build the Debian package of what install installs: build/memtint_VERSION_ARCHITECTURE.deb
 	@CARGO="$(CARGO)" scripts/deb.sh $(BINARY)
+
+deb-module: ## build the Debian package of the module that regulates bandwidth, for dkms: build/memtint-guard-dkms_VERSION_all.deb
+	@scripts/deb-module.sh
 
 lint: ## format, clippy, documentation, shellcheck and prose, warnings denied; and the fuzz targets compile
 	$(CARGO) fmt --all --check

@@ -78,6 +78,8 @@ need_test() {
     need dpkg-dev dpkg-shlibdeps
     need lintian lintian
     need debootstrap debootstrap
+    need dkms dkms
+    need kmod modinfo
     # The runtime of containers that are put in colors.
     need crun crun
     # A program without a loader is tested: the dynamic busybox will not do.

@@ -59,6 +59,38 @@ else
     echo "needs the program lintian" >>"${MEMTINT_SKIPS:-/dev/null}"
 fi
 
+# The module: dkms compiles what is in its package for a stock kernel, in a tree of the test, and leaves nothing there.
+module=$(scripts/deb-module.sh 2>"$scratch/log") || cat "$scratch/log"
+expect "the module's package has all of its sources" "$(dpkg-deb --fsys-tarfile "$module" | tar -t | sed -n 's|^./usr/src/[^/]*/\(.*[ch]\)$|\1|p' | sort)" \
+    "$(cd kernel/modules/memguard && ls -- *.[ch])"
+if command -v lintian >/dev/null; then
+    expect "lintian has no objection to it" "$(lintian --no-cfg --allow-root --display-info "$module" 2>&1 | grep '^[A-Z]: ' || true)" ""
+fi
+dpkg-deb -e "$module" "$scratch/control"
+expect "its scripts name its version" "$(grep -c "memtint-guard.* $version" "$scratch/control/postinst" "$scratch/control/prerm" | sed 's/.*://') $(grep -rc @VERSION@ "$scratch/control/prerm")" "1
+1 0"
+dkms_says() {
+    local verb=$1
+    shift
+    dkms "$verb" --dkmstree "$scratch/dkms" --sourcetree "$scratch/module/usr/src" --installtree "$scratch/modules" -m memtint-guard -v "$version" "$@" \
+        >"$scratch/log" 2>&1 || cat "$scratch/log"
+}
+if [ -n "${MEMTINT_TEST_FULL:-}" ]; then
+    if command -v dkms >/dev/null && read -r kernel headers < <(XDG_CACHE_HOME=$cache_of_user kernel/modules/memguard/stock.sh cloud); then
+        release=${kernel##*/vmlinuz-}
+        mkdir -p "$scratch/dkms" "$scratch/modules"
+        dpkg-deb -x "$module" "$scratch/module"
+        dkms_says add
+        dkms_says build -k "$release" --kernelsourcedir "$headers"
+        built=$(find "$scratch/dkms" -name memtint_guard.ko)
+        contains "dkms compiles the module" "$(modinfo -F vermagic "$built" 2>&1)" "$release "
+        dkms_says remove --all
+        expect "and removes it" "$(find "$scratch/dkms" -mindepth 1)" ""
+    else
+        echo "needs dkms and the headers of a stock kernel" >>"${MEMTINT_SKIPS:-/dev/null}"
+    fi
+fi
+
 # An empty root: only what dpkg itself needs. What an administrator writes there is the second column.
 place=$scratch/place
 mkdir -p "$place"/var/lib/dpkg/{info,updates} "$place"/etc/{memtint,systemd/system/multi-user.target.wants} "$place/run/memtint"
