@@ -233,7 +233,7 @@ fn wrong_inputs_are_answered_with_what_would_be_accepted() {
         (&["palette", PLATFORM, "--kernel"], &["16 bank classes times 128 set colors", "1024", "banks alone"]),
         (&["palette", PLATFORM, "--banks-only"], &["--kernel"]),
         (&["palette", "skx-open-3ch1r", "--kernel"], &["region 0", "3 channels by a modulus", "XOR"]),
-        (&["--format", "json", "palette", PLATFORM, "--kernel"], &["--kernel", "no --format json"]),
+        (&["--format", "json", "palette", PLATFORM, "--kernel"], &["--kernel", "--format text"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "0-99"], &["99", "0-15"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "+1"], &["+1", "relative"]),
         (&["inspect", "1", "--platform", PLATFORM, "--banks", "3-1"], &["3-1", "1-3"]),
