@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let started = Instant::now();
     let running = matches!(arguments.verb, Verb::Run(_));
     let outcome = match arguments.verb {
-        Verb::Run(run) => run::main(&run),
+        Verb::Run(run) => run::main(&run, arguments.format),
         Verb::Inspect(inspect) => inspect::main(&inspect, arguments.format),
         Verb::Draw(draw) => draw::main(&draw),
         Verb::Palette(palette) => palette::main(&palette, arguments.format),

@@ -9,20 +9,22 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use memtint_backend::{Frames, Preference, RuntimeOptions, choose};
-use memtint_live::{Floor, KernelFloor, RunOptions, SEARCHING};
+use memtint_live::{Floor, FloorName, KernelFloor, RunOptions, SEARCHING};
 use memtint_map::Selection;
+use memtint_registry::Registry;
 use memtint_system::{AssignedTask, Verb, left_out};
 use memtint_units::{ByteSize, IndexList};
 
 use self::presence::Presence;
-use self::report::{Colors, Report};
+use self::report::{Colors, DryRun, Report};
 use crate::choice::{Choice, ChoiceArguments};
 use crate::guard::{Member, Regulation};
-use crate::output::{Ending, Failure, JsonForm, WholeFile, detail, note, warn};
+use crate::output::{Ending, Failure, Format, JsonForm, WholeFile, detail, done, done_json, note, warn};
 use crate::relative;
 
 /// What is printed as JSON.
-pub(crate) const FORMS: &[JsonForm] = &[JsonForm::of::<self::report::Report>("run")];
+pub(crate) const FORMS: &[JsonForm] =
+    &[JsonForm::of::<self::report::Report>("run"), JsonForm::of::<self::report::DryRun>("run-dry-run")];
 
 /// Arguments of `memtint run`.
 #[derive(Debug, clap::Args)]
@@ -84,6 +86,9 @@ pub(crate) struct RunArguments {
     /// Write the program's process id to this file as soon as there is one; the file is removed with the run.
     #[arg(long, value_name = "FILE")]
     pub(crate) pid_file: Option<PathBuf>,
+    /// Print every write outside of the program that the run would make, and exit.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// The program and its arguments; default: the command of the task.
     #[arg(value_name = "COMMAND", required_unless_present = "task", trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
@@ -140,7 +145,7 @@ struct Request {
     not_considered: Vec<&'static str>,
 }
 
-pub(crate) fn main(arguments: &RunArguments) -> Ending {
+pub(crate) fn main(arguments: &RunArguments, format: Format) -> Ending {
     let request = Rc::new(resolve(arguments)?);
     let colors = Colors::of(&request.selection);
     let palette = &request.choice.palette;
@@ -163,6 +168,9 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         rounded(colors_free_bytes)
     ));
     let mode = if request.strict { "strict" } else { "soft" };
+    if arguments.dry_run {
+        return dry_run(arguments, &request, &floor, format);
+    }
     // Fail before the program has run rather than after.
     let file = arguments.report.as_deref().map(WholeFile::new).transpose()?;
     let pid_file = arguments.pid_file.as_deref().map(WholeFile::new).transpose()?;
@@ -214,6 +222,35 @@ pub(crate) fn main(arguments: &RunArguments) -> Ending {
         file.finish(&(text + "\n"))?;
     }
     Ok(status.end_like())
+}
+
+/// Prints the plan of a run and its writes.
+fn dry_run(arguments: &RunArguments, request: &Request, floor: &Floor, format: Format) -> Ending {
+    let mut writes = memtint_live::writes(floor);
+    writes.push(format!("{}/PID-START.json: the run, while it lasts", Registry::place().display()));
+    if let Some(member) = request.member.borrow().as_ref() {
+        writes.push(format!("{}/cgroup.procs: the program, under the budget of its task", member.cgroup().display()));
+    }
+    let file =
+        |path: &Option<PathBuf>, content: &str| path.as_ref().map(|path| format!("{}: {content}", path.display()));
+    writes.extend(file(&arguments.report, "the report, at the end"));
+    writes.extend(file(&arguments.pid_file, "the process id, while the run lasts"));
+    let plan = DryRun {
+        schema: 1,
+        report: "run-dry-run",
+        command: words(&request.command),
+        platform: request.choice.palette.platform().id().to_owned(),
+        colors: Colors::of(&request.selection),
+        mode: if request.strict { "strict" } else { "soft" },
+        backend: if matches!(floor, Floor::Kernel(_)) { FloorName::Kernel } else { FloorName::User },
+        cores: request.cores.clone(),
+        user: arguments.user.clone(),
+        writes,
+    };
+    match format {
+        Format::Json => done_json(&plan),
+        Format::Text => done(&plan.text(&request.selection.label())),
+    }
 }
 
 /// What keeps the program in its colors.

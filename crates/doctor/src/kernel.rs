@@ -97,7 +97,9 @@ fn privileges(facts: &Facts) -> Option<Check> {
         // Frame numbers within huge pages are known without it.
         found = found.limits(&[Purpose::Probe]);
     }
-    let counts = has(CAP_SYS_ADMIN) || has(CAP_PERFMON);
+    // Distributions add a level 3, which CAP_PERFMON does not pass.
+    let is_strict = facts.number("proc/sys/kernel/perf_event_paranoid").is_some_and(|level| level >= 3);
+    let counts = has(CAP_SYS_ADMIN) || (has(CAP_PERFMON) && !is_strict);
     if !(counts && has(CAP_SYS_NICE) && has(CAP_IPC_LOCK)) {
         found = found.prevents(&[Purpose::Regulate]);
     }

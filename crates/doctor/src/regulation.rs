@@ -16,7 +16,10 @@ fn software_counter(facts: &Facts) -> Option<Check> {
         Ok(()) => Check::fine("software-counter", "page faults can be counted"),
         Err(cause) => Check::fine("software-counter", format!("performance events cannot be counted: {cause}"))
             .prevents(&[Purpose::Regulate])
-            .remedy("run as root or with CAP_PERFMON, on a kernel with CONFIG_PERF_EVENTS"),
+            .remedy(
+                "run as root or with CAP_PERFMON (CAP_SYS_ADMIN where kernel.perf_event_paranoid is 3, as on Debian), on a kernel with \
+                 CONFIG_PERF_EVENTS",
+            ),
     })
 }
 

@@ -68,6 +68,19 @@ impl Drop for Pause {
     }
 }
 
+/// The writes of [`Pause::begin`] on this machine.
+pub(crate) fn writes() -> Vec<String> {
+    match read(Path::new(SETTING)) {
+        Ok(now) if now > 0 => vec![
+            format!("{KEPT}: {now}, the value to restore"),
+            format!("{SETTING}: 0 until the last colored program has ended"),
+        ],
+        // There is no such setting, or it is 0 already; another run may then have to restore it.
+        _ if Path::new(KEPT).exists() => vec![format!("{KEPT}: a lock, so that the last run restores {SETTING}")],
+        _ => Vec::new(),
+    }
+}
+
 /// Does the work of a last run that was killed.
 pub(crate) fn clean_up() {
     let _ = File::options().read(true).write(true).open(KEPT).map(|mut kept| put_back(Path::new(SETTING), &mut kept));

@@ -52,6 +52,22 @@ pub struct KernelOptions {
 }
 
 impl KernelOptions {
+    /// The writes of a run with these colors.
+    pub(crate) fn writes(&self) -> Vec<String> {
+        let folder = self.floor.folder.display();
+        let mut writes =
+            vec![format!("{folder}/map: the mapping of {}, until the run ends, unless one is loaded", self.platform)];
+        let policy = format!("{folder}/task: a private policy for the program");
+        writes.push(match &self.floor.group {
+            Some(group) => format!(
+                "{}/memtint-PID: a cgroup for the program, with its colors in memory.colors.*; or else {policy}",
+                group.display()
+            ),
+            None => policy,
+        });
+        writes
+    }
+
     /// Checks that the lists are short enough for a policy. A cgroup, if one can be made, takes longer ones.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ mod supervisor;
 mod sys;
 #[allow(dead_code, unreachable_pub, reason = "shared with the helper, which uses the rest")]
 mod wire;
+mod writes;
 
 /// The beginning of the lines about a search for frames that takes long; other lines of a run are warnings.
 pub const SEARCHING: &str = "looking for frames";
@@ -43,6 +44,7 @@ pub const SEARCHING: &str = "looking for frames";
 pub use front::{Floor, RunOptions, RunStatus, check_privileges, check_userfaultfd, run};
 pub use kernel::{KernelFloor, KernelOptions};
 pub use report::{AddressSpaceReport, CompactionReport, FloorName, KernelReport, RunReport, RunVerdict};
+pub use writes::writes;
 
 use std::io;
 use std::path::PathBuf;

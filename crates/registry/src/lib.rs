@@ -129,14 +129,18 @@ impl Entry {
 pub struct Registry(PathBuf);
 
 impl Registry {
+    /// Where the registry is.
+    pub fn place() -> PathBuf {
+        let directory = std::env::var_os(ELSEWHERE).filter(|place| !place.is_empty());
+        PathBuf::from(directory.unwrap_or_else(|| DIRECTORY.into()))
+    }
+
     /// Opens the registry, and creates it if it does not exist.
     ///
     /// # Errors
     /// A directory that users other than the caller could have written to, or a caller other than root.
     pub fn open() -> io::Result<Registry> {
-        let directory =
-            std::env::var_os(ELSEWHERE).filter(|place| !place.is_empty()).unwrap_or_else(|| DIRECTORY.into());
-        Registry::at(PathBuf::from(directory))
+        Registry::at(Registry::place())
     }
 
     fn at(directory: PathBuf) -> io::Result<Registry> {

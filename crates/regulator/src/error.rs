@@ -68,7 +68,8 @@ pub enum RegulatorError {
     },
     /// A counter that cannot be opened.
     #[error(
-        "cannot open a pinned counter on CPU {cpu}: {cause} (needs CAP_PERFMON, and an event that this CPU counts)"
+        "cannot open a pinned counter on CPU {cpu}: {cause} (needs CAP_PERFMON, or CAP_SYS_ADMIN where kernel.perf_event_paranoid is 3, \
+         and an event that this CPU counts)"
     )]
     Counter {
         /// The CPU.

@@ -38,6 +38,45 @@ pub(super) struct Report<'a> {
     pub(super) run: Option<memtint_live::RunReport>,
 }
 
+/// What `--dry-run` prints.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DryRun {
+    /// Version of this form.
+    pub(super) schema: u32,
+    /// Which report it is: `run-dry-run`.
+    pub(super) report: &'static str,
+    pub(super) command: Vec<String>,
+    pub(super) platform: String,
+    #[serde(flatten)]
+    pub(super) colors: Colors,
+    /// `strict` or `soft`.
+    pub(super) mode: &'static str,
+    /// Which backend would enforce the colors.
+    pub(super) backend: memtint_live::FloorName,
+    /// CPUs the program may run on; null: those of the caller.
+    pub(super) cores: Option<Vec<u32>>,
+    /// The program's user; null: that of the caller.
+    pub(super) user: Option<String>,
+    /// Each write outside of the program, in words.
+    pub(super) writes: Vec<String>,
+}
+
+impl DryRun {
+    pub(super) fn text(&self, colors: &str) -> String {
+        let backend = match self.backend {
+            memtint_live::FloorName::User => "the userspace runtime",
+            memtint_live::FloorName::Kernel => "the kernel",
+        };
+        let writes: String = self.writes.iter().map(|line| format!("  {line}\n")).collect();
+        format!(
+            "would run   {}\ncolors      {colors} of {}, {}\nbackend     {backend}\nwould write\n{writes}",
+            self.command.join(" "),
+            self.platform,
+            self.mode
+        )
+    }
+}
+
 /// The colors a program was given, in list syntax; null is any.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Colors {

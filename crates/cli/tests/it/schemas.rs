@@ -10,7 +10,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
 
 /// Forms of what depends on the machine, or takes time: the tests of these verbs hold it against its schema. Only `bench-guard-live`
 /// has no test that runs it, because that takes more than a minute; `memtint-benchmarks` makes its schema.
-const ELSEWHERE: [&str; 25] = [
+const ELSEWHERE: [&str; 26] = [
     "bench-frames",
     "bench-guard",
     "bench-guard-live",
@@ -36,6 +36,7 @@ const ELSEWHERE: [&str; 25] = [
     "probe-self-test",
     "progress",
     "run",
+    "run-dry-run",
 ];
 
 #[test]

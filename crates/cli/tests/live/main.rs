@@ -14,6 +14,7 @@ mod live {
     mod coexist;
     mod considered;
     mod doctor;
+    mod dry_run;
     mod examples;
     mod guard;
     mod job_control;

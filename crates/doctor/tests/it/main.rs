@@ -166,6 +166,18 @@ fn each_failed_trial_and_lacking_part_spoils_its_answer() {
 }
 
 #[test]
+fn a_strict_level_of_performance_events_takes_more_than_cap_perfmon() {
+    let files = Files::good("paranoid");
+    // CAP_IPC_LOCK, CAP_SYS_NICE and CAP_PERFMON.
+    files.write("proc/self/status", "Uid:\t0\t0\nCapEff:\t0000004000804000");
+    for (level, expected) in [("2", Answer::Yes), ("3", Answer::No)] {
+        files.write("proc/sys/kernel/perf_event_paranoid", level);
+        let report = Report::of(&files.facts());
+        assert_eq!(report.answer(Purpose::Regulate), expected, "{level}: {report:#?}");
+    }
+}
+
+#[test]
 fn an_old_kernel_matters_where_its_userfaultfd_moves_no_pages() {
     let files = Files::good("old");
     files.write("proc/sys/kernel/osrelease", "6.6.1-lts");
