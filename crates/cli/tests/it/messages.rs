@@ -135,6 +135,37 @@ fn a_terminal_shows_a_bar_and_is_left_clean() {
 }
 
 #[test]
+fn a_recording_on_a_terminal_has_one_thread() {
+    // Another one would take signals that the recorder waits for, and end it before the trace is complete.
+    let scratch = Scratch::new("progress-recording");
+    let trace = scratch.path("sleep.trace");
+    let words = [env!("CARGO_BIN_EXE_memtint"), "trace", "record", "-o", &trace, "--", "sleep", "1000"];
+    let mut script = Command::new("script")
+        .args(["--quiet", "--flush", "--return", "--command", &format!("exec {}", words.join(" ")), "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("util-linux is part of every Debian");
+    let mut screen = script.stdout.take().unwrap();
+    let (mut seen, mut byte) = (Vec::new(), [0]);
+    while !String::from_utf8_lossy(&seen).contains("recording: ") {
+        assert_eq!(screen.read(&mut byte).unwrap(), 1, "no progress: {}", String::from_utf8_lossy(&seen));
+        seen.push(byte[0]);
+    }
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", script.id())).unwrap();
+    let recorder: i32 = children.trim().parse().expect("one child");
+    assert_eq!(std::fs::read_dir(format!("/proc/{recorder}/task")).unwrap().count(), 1);
+    // SAFETY: plain system call; the recorder lives, because its program sleeps.
+    assert_eq!(unsafe { libc::kill(recorder, libc::SIGTERM) }, 0);
+    screen.read_to_end(&mut seen).unwrap();
+    drop(script.stdin.take());
+    script.wait().unwrap();
+    let info = run(&["trace", "info", &trace]);
+    assert!(info.status.success() && text(&info.stdout).contains("signal 15"), "{info:?}");
+}
+
+#[test]
 fn verdicts_have_colors_where_they_are_wanted() {
     let system = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/flight-control.toml");
     let first_line = |command: &mut Command| {
