@@ -235,7 +235,7 @@ impl TaskSystem {
     ///
     /// [`SystemError`] for a task without priority, and for one that two tasks have.
     pub fn priorities(&self, tasks: &[TaskIndex], set: &TaskSet) -> Result<Priorities, SystemError> {
-        let accepted = "a unique whole number from 1, the highest, on";
+        let accepted = "a unique whole number, 1 for the highest";
         let mut places: Vec<(u64, TaskIndex)> = Vec::new();
         for (own, &task) in set.indices().zip(tasks) {
             let place = self.task_place(task);

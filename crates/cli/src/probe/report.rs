@@ -263,18 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_is_absent_is_said_to_be_not_told() {
+    fn an_absent_role_is_unknown() {
         let unknown = Role::Unknown;
         let (text, json) = said(Some(told([Role::Channel, Role::Rank, unknown, unknown], Some(Untold::NoGroups))));
-        let rows = ["8 13 channel", "14 18 rank", "15 19 20 not told", "16 22 not told"];
+        let rows = ["8 13 channel", "14 18 rank", "15 19 20 unknown", "16 22 unknown"];
         assert_eq!(table(&text), rows, "{text}");
         let why = Untold::NoGroups.to_string();
-        assert_eq!(lines(&text, "roles ")[1], format!("roles not told: {why}"));
+        assert_eq!(lines(&text, "roles ")[1], format!("roles unknown: {why}"));
         assert_eq!((&json["functions"][3]["role"], &json["untold"]), (&json!("unknown"), &json!(why)));
         // Of none: no table, and no probability that it is wrong.
         let (text, json) = said(Some(told([unknown; 4], Some(Untold::Noisy))));
         assert!(!text.contains("what they select"), "{text}");
-        assert_eq!(lines(&text, "roles "), [format!("roles not told: {}", Untold::Noisy)]);
+        assert_eq!(lines(&text, "roles "), [format!("roles unknown: {}", Untold::Noisy)]);
         assert_eq!(json["functions"].as_array().map(Vec::len), Some(4));
         // There was no oracle to ask.
         let (text, json) = said(None);
@@ -299,7 +299,7 @@ mod tests {
         assert!(
             together[0].contains("12.0 +- 0.5 ticks") && together[0].ends_with("1 change of the bank: another channel")
         );
-        assert!(together[1].contains("40.2 +- 0.5 ticks") && together[1].ends_with("3 changes of the bank: not told"));
+        assert!(together[1].contains("40.2 +- 0.5 ticks") && together[1].ends_with("3 changes of the bank: unknown"));
         let half = lines(&text, "half ");
         assert!(
             half[0].contains("of 8^13: ")

@@ -50,7 +50,7 @@ fn selected(role: Role) -> &'static str {
         Role::Rank => "rank",
         Role::BankGroup => "bank group",
         Role::Bank => "bank",
-        _ => "not told",
+        _ => "unknown",
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) fn apart(role: Role) -> &'static str {
         Role::Rank => "another rank",
         Role::BankGroup => "another bank group",
         Role::Bank => "the same bank group",
-        _ => "not told",
+        _ => "unknown",
     }
 }
 
