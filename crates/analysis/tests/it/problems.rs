@@ -198,7 +198,10 @@ fn what_a_system_lacks_is_named() {
             FILE.replace("server = \"S2\"", "priority = 3\nserver = \"S\\\"1\""),
             "file: server \"S2\": tasks is missing; accepted is one or more tasks that name this server",
         ),
-        (FILE.replace("priority = 1", ""), "file: task \"st\": priority is missing; accepted is a unique whole number, 1 for the highest"),
+        (
+            FILE.replace("priority = 1", ""),
+            "file: task \"st\": priority is missing; accepted is a unique whole number, 1 for the highest",
+        ),
         (FILE.replace("priority = 1", "priority = 2"), "priority is 2, which is that of task \"cnt\" too"),
         (FILE.replace("ranks = 2", "ranks = 6"), "task \"cnt\": ranks is 6; accepted is at most the 5 ranks of color"),
         (FILE.replace("\"!0-1,5-7\"", "\"2-3\""), "file: memory: ranks is rank 4 in no group"),
