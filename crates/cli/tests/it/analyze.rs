@@ -399,7 +399,7 @@ fn what_is_wrong_is_named() {
     refused("", &[], &["tasks found are 0"]);
     refused(&(right.clone() + "period_us = 3"), &[], &["period_us", "the nearest is \"period\"", "accepted are"]);
     refused(&(right.clone() + "[servers]"), &[], &["servers"]);
-    refused(&right, &["--scheduler", "fp"], &["task \"a\": priority is missing", "from 1, the highest"]);
+    refused(&right, &["--scheduler", "fp"], &["task \"a\": priority is missing", "1 for the highest"]);
     let twice = right.clone() + "priority = 2\n" + &right.replace("\"a\"", "\"b\"") + "priority = 2\n";
     refused(&twice, &["--scheduler", "fp"], &["priority is 2, which is that of task \"a\" too"]);
     refused(&(right.clone() + "priority = 0\n"), &[], &["priority is 0; accepted is a whole number from 1"]);
