@@ -102,19 +102,23 @@ fn progress_for_programs_is_json_on_lines() {
     }
 }
 
-#[test]
-fn a_terminal_shows_a_bar_and_is_left_clean() {
-    let scratch = Scratch::new("progress-bar");
-    let system = scratch.file("endless.toml", ENDLESS);
-    let words = [env!("CARGO_BIN_EXE_memtint"), "sim", &system, "--format", "json"];
-    // Of util-linux: runs a command on a terminal.
-    let mut script = Command::new("script")
+/// A command on a terminal, by script(1) of util-linux, whose input and output are those of the terminal.
+fn on_a_terminal(words: &[&str]) -> Child {
+    Command::new("script")
         .args(["--quiet", "--flush", "--return", "--command", &format!("exec {}", words.join(" ")), "/dev/null"])
         .env("TERM", "xterm")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("util-linux is part of every Debian");
+        .expect("util-linux is part of every Debian")
+}
+
+#[test]
+fn a_terminal_shows_a_bar_and_is_left_clean() {
+    let scratch = Scratch::new("progress-bar");
+    let system = scratch.file("endless.toml", ENDLESS);
+    let words = [env!("CARGO_BIN_EXE_memtint"), "sim", &system, "--format", "json"];
+    let mut script = on_a_terminal(&words);
     let (mut seen, mut keys) = (Vec::new(), script.stdin.take().unwrap());
     let mut screen = script.stdout.take().unwrap();
     let mut byte = [0];
@@ -140,13 +144,7 @@ fn a_recording_on_a_terminal_has_one_thread() {
     let scratch = Scratch::new("progress-recording");
     let trace = scratch.path("sleep.trace");
     let words = [env!("CARGO_BIN_EXE_memtint"), "trace", "record", "-o", &trace, "--", "sleep", "1000"];
-    let mut script = Command::new("script")
-        .args(["--quiet", "--flush", "--return", "--command", &format!("exec {}", words.join(" ")), "/dev/null"])
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("util-linux is part of every Debian");
+    let mut script = on_a_terminal(&words);
     let mut screen = script.stdout.take().unwrap();
     let (mut seen, mut byte) = (Vec::new(), [0]);
     while !String::from_utf8_lossy(&seen).contains("recording: ") {
