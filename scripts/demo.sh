@@ -58,7 +58,7 @@ PLAN
 
 say "== input: a million lines of text, a table of 30000 prices"
 awk 'BEGIN { srand(1); for (i = 0; i < 1000000; i++) printf "%09d the quick brown fox %d\n", rand() * 1e9, i }' >"$work/lines"
-# Looks up articles in random order: the table is in the cache as long as nobody displaces it.
+# Looks up articles in random order: the table stays in the cache until another program displaces it.
 cat >"$work/lookup.awk" <<'AWK'
 BEGIN {
     for (i = 0; i < 30000; i++) price[i * 7919 % 400009] = i

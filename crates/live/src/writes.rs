@@ -1,10 +1,10 @@
-//! The writes of a run outside of its program, in words, for those who want them before the run.
+//! The writes of a run outside of its program, in words, for a dry run.
 
 use crate::compaction;
 use crate::front::Floor;
 
-/// Lists the writes to the machine that a run on this backend would make: places, and what goes there. Not in it are the memory and
-/// registers of the program itself, and files that the caller of [`run`](crate::run) writes.
+/// Lists the writes to the machine that a run on this backend would make: each place and its new content. The list omits the memory and
+/// registers of the program, and the files that the caller of [`run`](crate::run) writes.
 #[must_use]
 pub fn writes(floor: &Floor) -> Vec<String> {
     match floor {
